@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.PHONY: demo test test-lowest test-pandas2 test-pythons wheels mutants soak cluster-faults sanitize lint types bench bench-more study experiments docs screenshots clean
+.PHONY: demo test test-lowest test-pandas2 test-pythons wheels fuzz compose mutants soak cluster-faults sanitize lint types house bench bench-more study experiments docs screenshots clean
 
 # Compiles the kernels; the other targets find them up to date.
 .venv/ready: pyproject.toml setup.py $(NATIVE)
@@ -62,6 +62,14 @@ test-pythons:                ## the same with every Python from 3.11 on that is 
 wheels:                      ## source distribution and wheel in dist/, checked; every extra tried alone
 	$(PYTHON) tools/wheels.py $(EXTRAS)
 
+MINUTES ?= 10
+SEED ?= 0
+fuzz: .venv/test-ready       ## random models beside the oracle: MINUTES=30 SEED=7 ONLY='noise=types panel=people'
+	cd tests && ../$(BIN)/python -W ignore -m oracle.fuzz --minutes $(MINUTES) --seed $(SEED) $(addprefix --only ,$(ONLY))
+
+compose: .venv/test-ready    ## which options compose and which are refused together; the table and the set of the suite
+	cd tests && ../$(BIN)/python -W ignore -m oracle.compose --write && ../$(BIN)/python -W ignore -m oracle.fuzz --write-cover
+
 mutants: .venv/test-ready    ## tests of the tests, about an hour; the table goes to docs/studies
 	$(BIN)/python tools/mutants.py $(ROOMS)
 
@@ -77,6 +85,9 @@ lint: .venv/lint-ready       ## style
 
 types: .venv/lint-ready      ## static types
 	$(BIN)/mypy
+
+house: .venv/test-ready      ## counts of mechanisms, lines, flags, passes, memory; LOWER=1 lowers the record
+	$(BIN)/python tools/house.py $(if $(LOWER),--lower)
 
 bench: .venv/bench-ready     ## costs beside their limits, minutes; the table goes to docs/studies/speed.md
 	MPLBACKEND=Agg $(BIN)/python -m benchmarks --write docs/studies/speed.md

@@ -34,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.limits import Table, installed_size, seconds
 from benchmarks.timing import fresh_process, take_turns, with_bytecode
-from selfselect.inference.bootstrap import Bootstrap
+from selfselect.inference.covariance import Bootstrap
 from selfselect.threads import thread_count
 
 SIZES = (500, 5_000, 50_000, 500_000)

@@ -17,7 +17,7 @@ import pandas as pd
 
 import selfselect as ss
 from benchmarks.timing import take_turns
-from selfselect.engines._on_workers import sum_groups
+from selfselect.engines.dask import sum_groups
 from selfselect.likelihoods import evaluate
 
 BATCH = 250_000

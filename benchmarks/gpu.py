@@ -32,14 +32,13 @@ except ImportError:  # a bare machine: there is nothing to limit
 
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
-from selfselect.engines import _torch_kernels
+from selfselect.engines import _torch_tasks
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.engines.torch import OnDevice, Torch
 from selfselect.kernels.torch_rows import TensorRows, pack
 from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
-from selfselect.problem.grams import sum_grams
-from selfselect.problem.problem import Problem
+from selfselect.problem.problem import Problem, sum_grams
 from selfselect.problem.units import Units
 from selfselect.rules import Maximum, Minimum
 from selfselect.solvers import MaximumLikelihood, Newton
@@ -268,11 +267,9 @@ def passes(engine: OnDevice, free: Any, what: str, *, cuda: bool) -> None:
             chunked = replace(engine, choice=replace(engine.choice, chunk_rows=chunk))
             task = partial(evaluate, problem, natural, curvature="exact")
             _try(f"{what} pass exact all, chunks of {chunk}", partial(chunked.sum, task))
-        kept = _torch_kernels.kernels_for
+        kept = _torch_tasks.kernels_for
         try:
-            from selfselect.engines import _torch_tasks
-
-            _torch_tasks.kernels_for = lambda _: _torch_kernels.PLAIN
+            _torch_tasks.kernels_for = lambda _: _torch_tasks.PLAIN
             for curvature in ("none", "exact"):
                 task = partial(evaluate, problem, natural, curvature=curvature)
                 _try(f"{what} pass {curvature} all, by PyTorch alone", partial(engine.sum, task))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from selfselect._fit import fit_design
-from selfselect.data.build import Design, design_from_arrays
+from selfselect.data.build import design_from_arrays
+from selfselect.data.design import Design
 from selfselect.noises import Independent, Mixture, Student, Types
 
 NOISES = {

@@ -24,7 +24,7 @@ import brute_force
 import selfselect as ss
 from selfselect.noises import Independent
 from selfselect.rules import LinearArgmax
-from selfselect.simulators.curved import COEFFICIENTS, curved_rule
+from selfselect.simulators.populations import COEFFICIENTS, curved_rule
 from selfselect.solvers import MonteCarloNewton
 
 MATRIX = np.eye(4) + 0.4 * np.roll(np.eye(4), 1, axis=1)

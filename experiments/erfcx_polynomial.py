@@ -1,4 +1,4 @@
-"""Make the constants of `selfselect/kernels/_erfcx.py`: run it, and it prints that file.
+"""Make the constants of `selfselect/kernels/tails.py`: run it, and it prints that file.
 
 `kernels/native/normal.hpp` holds the same constants, and a test compares both.
 
@@ -129,7 +129,7 @@ def worst_relative_error(
 
 def check() -> None:
     """Print how far the stored constants are from the functions, evaluated in doubles."""
-    from selfselect.kernels import _erfcx
+    from selfselect.kernels import tails
 
     def horner(coefficients: tuple[float, ...], y: float) -> float:
         total = 0.0
@@ -138,15 +138,15 @@ def check() -> None:
         return total
 
     def stored_gap(x: float) -> float:
-        recip = 1.0 / (x + _erfcx.CENTRE)
-        return horner(_erfcx.GAP, (x - _erfcx.CENTRE) * recip) * recip
+        recip = 1.0 / (x + tails.CENTRE)
+        return horner(tails.GAP, (x - tails.CENTRE) * recip) * recip
 
     far = [10.0 ** (e / 40) for e in range(-120, 241)]
     near = [i / 1000 * 0.3465 for i in range(-1000, 1001)]
     small = [(i / 1000 * 0.1715) ** 2 for i in range(1, 1001)]
     print("gap", worst_relative_error(stored_gap, gap, far))
-    print("exp", worst_relative_error(lambda r: horner(_erfcx.EXP, r), mp.exp, near))
-    print("log", worst_relative_error(lambda z: horner(_erfcx.LOG, z), log_tail, small))
+    print("exp", worst_relative_error(lambda r: horner(tails.EXP, r), mp.exp, near))
+    print("log", worst_relative_error(lambda z: horner(tails.LOG, z), log_tail, small))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pandas as pd
 
 import selfselect as ss
 from selfselect.engines.memory import Memory
-from selfselect.results.fewer_types import FewerTypes
+from selfselect.results.overfitting import FewerTypes
 
 LEVEL = 0.05
 FORMULA = "y ~ x1 + x2"

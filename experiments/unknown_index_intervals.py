@@ -28,7 +28,7 @@ def replicate(task: tuple[int, int, float, int]) -> tuple[float, list[bool]] | N
     import numpy as np
 
     import selfselect as ss
-    from selfselect.results.distinct import least_difference
+    from selfselect.results.overfitting import least_difference
 
     k, n_rows, size, seed = task
     rng = np.random.default_rng([seed, k, n_rows])

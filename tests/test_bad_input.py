@@ -18,6 +18,7 @@ from selfselect.errors import (
     OptionError,
     RuleError,
     SelfSelectError,
+    UnsupportedError,
 )
 
 
@@ -141,8 +142,18 @@ def test_weights_that_are_all_zero_are_refused(villagers: pd.DataFrame) -> None:
 
 
 def test_one_alternative_only_is_refused(villagers: pd.DataFrame) -> None:
+    hunters = villagers[villagers["job"] == "hunting"]
     with pytest.raises(DataError, match=r"Only one alternative occurs in 'job'.*'hunting'"):
-        fit(villagers[villagers["job"] == "hunting"])
+        fit(hunters)
+    # Least squares is not right for incomes that are only known to be large.
+    censored = hunters.assign(income=hunters["income"].where(hunters["income"] < 80))
+    with pytest.raises(DataError, match=r"every outcome was recorded, a censored regression where"):
+        fit(censored, outcome_between=(80, None))
+    chosen = censored.assign(hunts=1)
+    with pytest.raises(DataError, match=r"every outcome was recorded, a censored regression where"):
+        ss.sample_selection(
+            "income ~ height", "hunts ~ height + weight", chosen, outcome_between=(80, None)
+        )
     with pytest.raises(FormulaError, match="at least two alternatives; 1 given"):
         fit(villagers, {"hunting": "income ~ height"})
 
@@ -301,6 +312,30 @@ def test_ranks_that_the_alternatives_do_not_have_are_refused(villagers: pd.DataF
         fit(villagers, rule=ss.rules.Ranked(3))
     with pytest.raises(RuleError, match="not available is not defined"):
         fit(villagers.assign(open=1), rule=ss.rules.Ranked(2), available={"fishing": "open"})
+
+
+class Bare(ss.rules.BoxRule):
+    """The largest outcome, by a rule that holds no costs."""
+
+    name = "bare"
+
+    def choose(self, latent: Any, rows: Any = None) -> Any:
+        del rows
+        return latent.argmax(axis=1)
+
+    def bounds(self, chosen: Any, outcome: Any, rows: Any = None) -> Any:
+        del chosen, rows
+        return np.full((len(outcome), 1), -np.inf), outcome[:, None]
+
+
+@pytest.mark.parametrize("cost", [0.4, "height"])
+@pytest.mark.parametrize("rule", [ss.rules.Ranked(2), Bare()])
+def test_costs_for_a_rule_that_has_none_are_refused(
+    villagers: pd.DataFrame, rule: Any, cost: Any
+) -> None:
+    words = f"{type(rule).__name__} has no costs.*Leave `cost` out, or use a rule that weighs"
+    with pytest.raises(UnsupportedError, match=words):
+        fit(villagers, rule=rule, cost={"hunting": cost})
 
 
 # files

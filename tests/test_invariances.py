@@ -152,3 +152,21 @@ def test_an_alternative_never_available_in_some_rows_says_nothing_there(data, pl
     both = pd.concat([extra, closed], ignore_index=True)
     result = fit(both, available={"c": "open_c"})
     np.testing.assert_allclose(result.params["c"], plain.params["c"], atol=SAME)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("noise", [ss.noises.Correlated(), ss.noises.SharedShock()])
+def test_the_unit_of_the_outcome_does_not_move_errors_of_effects(noise, unit):
+    # Differences by steps of fixed size once went beyond scales of a millionth.
+    data = ss.simulators.gaussian(300, 2, 2, seed=3).data
+    formula = "outcome ~ x1 + x2"
+    plain = ss.fit(formula, data, chosen="chosen", noise=noise)
+    scaled = data.assign(outcome=unit * data["outcome"])
+    other = ss.fit(formula, scaled, chosen="chosen", noise=noise)
+    for ask, size in (
+        (lambda fit: fit.choice_probabilities(), 1.0),
+        (lambda fit: fit.potential_outcomes(), unit),
+    ):
+        np.testing.assert_allclose(
+            ask(other).table["std_error"], size * ask(plain).table["std_error"], rtol=1e-4
+        )

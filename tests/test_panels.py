@@ -13,7 +13,7 @@ from selfselect.data import survey
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.likelihoods import evaluate
 from selfselect.noises import SharedShock, Types
-from selfselect.results.residuals import generalised_residuals
+from selfselect.results.memberships import generalised_residuals
 
 FORMULA = "y ~ x + v"
 
@@ -322,3 +322,30 @@ def test_weights_of_types_depend_on_what_is_the_same_in_all_rows_of_a_person(tmp
     means = ss.panel_means(data, "person", ["x"])
     fit = fitted(means, Types(2, covariates="~ x_mean"), solver=ss.solvers.TypeSearch(starts=1))
     assert ("type 2", "x_mean") in fit.params.index
+
+
+def test_the_bic_of_a_panel_counts_people_under_every_noise_and_on_every_page() -> None:
+    data = people(60)
+    ways = {"normal": ss.noises.Independent(), "shared shock": SharedShock()}
+    options = {"chosen": "job", "panel": "person"}
+    found = ss.choose_noise("y ~ x + v", data, candidates=ways, **options)
+    fits = {name: ss.fit("y ~ x + v", data, noise=one, **options) for name, one in ways.items()}
+    for name, fit in fits.items():
+        by_people = np.log(60) * fit.n_parameters - 2.0 * fit.llf
+        assert fit.bic == pytest.approx(by_people, abs=1e-9)
+        assert fit.glance()["bic"][0] == fit.bic
+        assert found.table.loc[name, "bic"] == pytest.approx(by_people, abs=1e-5)
+        assert f"BIC, by people: {fit.bic:.3f}" in str(fit.summary())
+    by_rows = ss.fit("y ~ x + v", data, chosen="job", cluster="person")
+    assert by_rows.llf == pytest.approx(fits["normal"].llf, abs=1e-6)
+    assert by_rows.bic == pytest.approx(
+        np.log(len(data)) * by_rows.n_parameters - 2.0 * by_rows.llf, abs=1e-9
+    )
+    assert f"BIC: {by_rows.bic:.3f}" in str(by_rows.summary())
+    # One table, one n: that of the fit which is asked.
+    fewer = ss.fit("y ~ x", data, chosen="job", cluster="person")
+    for fit, n in ((fits["normal"], 60), (by_rows, len(data))):
+        table = fit.verdict("farm:x", also={"fewer": fewer}).table
+        size = fewer.n_parameters
+        assert table.loc["fewer", "bic"] == pytest.approx(np.log(n) * size - 2 * fewer.llf)
+        assert table.loc["the fit", "bic"] == pytest.approx(fit.bic)

@@ -9,11 +9,10 @@ import pytest
 import selfselect as ss
 from selfselect.data.rows import Rows
 from selfselect.likelihoods import Batch, evaluate, row_terms
-from selfselect.problem.observation import observe
-from selfselect.solvers._search import SearchSpace
+from selfselect.problem.batch import observe
+from selfselect.solvers._search import SearchSpace, find_subspace
 from selfselect.solvers._start import gram_matrices
-from selfselect.solvers._subspace import find_subspace
-from selfselect.solvers.paper.min_variance import smallest_variance
+from selfselect.solvers.paper.moment_methods import smallest_variance
 
 STANDARD_ERRORS = 4.5
 """A mean of zero is that far off once in a hundred thousand."""

@@ -13,7 +13,7 @@ import pytest
 
 import selfselect as ss
 from selfselect import progress
-from selfselect.data.text_files import read_csv
+from selfselect.data.tables import read_csv
 from selfselect.progress import progress_bar
 
 

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.data.restrictions import share
+from selfselect.data.plan import share
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent
 

@@ -210,7 +210,7 @@ def test_every_check_of_scikit_learn_passes() -> None:
 
     What is checked does not depend on how many starts a search has.
     """
-    model = SelfSelectionRegressor(solver=ss.solvers.MaximumLikelihood(starts=1))
+    model = SelfSelectionRegressor(n_alternatives=2, solver=ss.solvers.MaximumLikelihood(starts=1))
     checks = check_estimator(model, on_fail=None, on_skip=None)
     failed = {check["check_name"]: check["exception"] for check in checks
               if check["status"] != "passed" and check["status"] != "skipped"}  # fmt: skip
@@ -279,10 +279,26 @@ def test_the_number_of_alternatives_can_be_searched(hidden: Any) -> None:
     assert search.best_params_ == {"selfselectionregressor__n_alternatives": 3}
 
 
-@pytest.mark.parametrize("number", [1, 0, 2.0, "two", None])
+@pytest.mark.parametrize("number", [1, 0, 2.0, "two", False])
 def test_a_number_of_alternatives_is_whole_and_at_least_two(number: Any, hidden: Any) -> None:
     with pytest.raises(OptionError, match=r"whole number from 2 on.*least squares"):
         SelfSelectionRegressor(n_alternatives=number).fit(hidden.data[["x1"]], hidden.data.outcome)
+
+
+def test_unnamed_alternatives_are_not_fitted_unasked(
+    X: np.ndarray, y: np.ndarray, job: np.ndarray
+) -> None:
+    said = r"`chosen` was not given.*fit\(X, y, chosen=job\).*n_alternatives=2"
+    with pytest.raises(OptionError, match=said):
+        SelfSelectionRegressor().fit(X, y)
+    with pytest.raises(OptionError, match=said):
+        Pipeline([("scale", StandardScaler()), ("model", SelfSelectionRegressor())]).fit(X, y)
+    search = GridSearchCV(SelfSelectionRegressor(), {"rule": ["max", "min"]}, cv=2)
+    with pytest.raises(ValueError, match=r"(?s)All the 4 fits failed.*`chosen` was not given"):
+        search.fit(X, y)
+    assert SelfSelectionRegressor().fit(X, y, chosen=job).classes_.tolist() == [
+        "fishing", "hunting",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -291,7 +307,7 @@ def test_too_few_rows_get_least_squares_and_a_warning(fit_intercept: bool, scale
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6, 9)), rng.standard_normal(6)
     noise = ss.noises.Independent(scale)
-    model = SelfSelectionRegressor(noise=noise, fit_intercept=fit_intercept)
+    model = SelfSelectionRegressor(n_alternatives=2, noise=noise, fit_intercept=fit_intercept)
     with pytest.warns(ss.errors.ConvergenceWarning, match="6 rows cannot tell 2 alternatives"):
         model.fit(X, y)
     linear = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
@@ -309,9 +325,9 @@ def test_least_squares_of_too_few_rows_counts_weights() -> None:
     X, y, weights = rng.standard_normal((9, 5)), rng.standard_normal(9), np.arange(9) % 3
     again = np.repeat(np.arange(9), weights)
     with pytest.warns(ss.errors.ConvergenceWarning, match="cannot tell"):
-        weighted = SelfSelectionRegressor().fit(X, y, sample_weight=weights)
+        weighted = SelfSelectionRegressor(n_alternatives=2).fit(X, y, sample_weight=weights)
     with pytest.warns(ss.errors.ConvergenceWarning, match="cannot tell"):
-        repeated = SelfSelectionRegressor().fit(X[again], y[again])
+        repeated = SelfSelectionRegressor(n_alternatives=2).fit(X[again], y[again])
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-8)
 
 
@@ -332,3 +348,11 @@ def test_what_sample_weights_mean_is_an_option(X: Any, y: Any, villagers: pd.Dat
         SelfSelectionRegressor(weights_kind="frequency").fit(
             X, y, chosen=villagers["job"], sample_weight=times + 0.5
         )
+
+
+def test_a_number_of_alternatives_that_chosen_denies_is_refused(villagers):
+    X, y = villagers[["height", "weight"]], villagers["income"]
+    for number in (None, 2):
+        SelfSelectionRegressor(n_alternatives=number).fit(X, y, chosen=villagers["job"])
+    with pytest.raises(OptionError, match="does not agree with `chosen`, which has 2 alternatives"):
+        SelfSelectionRegressor(n_alternatives=3).fit(X, y, chosen=villagers["job"])

@@ -17,10 +17,11 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import selfselect as ss
-from selfselect import cores, threads
-from selfselect.cores import available_cores, cpu_quota
+from selfselect import threads
 from selfselect.errors import OptionError
 from selfselect.threads import (
+    available_cores,
+    cpu_quota,
     limited_to,
     one_blas_thread,
     parallel_map,
@@ -312,7 +313,7 @@ def test_a_machine_without_control_groups_has_no_quota(tmp_path: Path) -> None:
 def test_cores_are_those_of_affinity_and_quota(
     quota: float | None, cores_left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cores, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(threads, "cpu_quota", lambda: quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5, 7}, raising=False)
     available_cores.cache_clear()
     assert available_cores() == cores_left

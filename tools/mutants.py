@@ -51,7 +51,7 @@ SELECTION = (
     "solvers/_second_step.py",
 )  # fmt: skip
 ELSEWHERE = ("*/*torch*.py", "engines/*dask*.py", "engines/_cluster.py",
-             "engines/_on_workers.py", "engines/_partitions.py")  # fmt: skip
+             "engines/dask.py", "engines/_partitions.py")  # fmt: skip
 """What needs a graphics card, or runs in other processes."""
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -86,9 +86,9 @@ as well: files are read by tests of engines, likelihoods of spreads and types, a
 types, are tested with these noises, and likelihoods of limits with selection models. Files of
 selection models count to the room `selection`, wherever they are, and shapes to `noises`."""
 
-HOSTILE = "tests/hostile"
-"""Tests of every room: hostile files, labels, values and arguments. A mutant is tried on those that
-reach it after the tests of its room."""
+EVERY_ROOM = ("tests/oracle", "tests/hostile")
+"""Tests of every room: random models beside the oracle; hostile files, labels, values, arguments. A
+mutant is tried on those that reach it after the tests of its room."""
 
 IGNORED_KEYWORDS = ("strict", "stacklevel")
 """Arguments that change no value: whether `zip` checks lengths, and the line a warning names."""
@@ -116,8 +116,8 @@ SPELT: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 LONGEST_S = 30.0
-"""Seconds of tests that a mutant is tried on, as they take without it; the quickest of those that
-reach it."""
+"""Seconds of tests that a mutant is tried on, those of its room and those of every room each, as
+they take without it; the quickest of those that reach it."""
 
 MOST_S = 1_200.0
 """Seconds for the tests of a room as they are."""
@@ -622,9 +622,9 @@ def try_room(
     """
     if not mutants:
         return
-    own, hostile = reach.of(list(TESTS[room])), reach.of([HOSTILE])
+    own, others = reach.of(list(TESTS[room])), reach.of(list(EVERY_ROOM))
     for one in mutants:
-        wanted, seconds = _chosen(one, own, hostile, killers.get(one.name, ""))
+        wanted, seconds = _chosen(one, own, others, killers.get(one.name, ""))
         if not wanted:
             yield Verdict(one, 0, "not reached")
             continue
@@ -647,7 +647,7 @@ def try_room(
 
 
 def _chosen(
-    mutant: Mutant, own: list[dict], hostile: list[dict], killer: str
+    mutant: Mutant, own: list[dict], others: list[dict], killer: str
 ) -> tuple[list[str], float]:
     """Return the tests that a mutant is tried on, and the seconds that they take.
 
@@ -655,9 +655,10 @@ def _chosen(
     module's fixtures are made once. Where an import runs the mutant, any test may meet it, and
     those that call a function of its file come first.
     """
-    total = 0.0
+    spent_in_all = 0.0
     modules: dict[str, list[str]] = {}
-    for files in (own, hostile):
+    for files in (own, others):
+        total = 0.0
         costs: dict[str, tuple[bool, bool, float, str]] = {}
         fixtures = {}
         for one in files:
@@ -672,11 +673,12 @@ def _chosen(
         for name in sorted(costs, key=costs.__getitem__):
             module = name.split("::", maxsplit=1)[0]
             more = costs[name][2] + (0.0 if module in modules else fixtures[name])
-            if total + more > LONGEST_S and modules:
+            if total + more > LONGEST_S and total:
                 continue
             total += more
             modules.setdefault(module, []).append(name)
-    return [name for tests in modules.values() for name in tests], total
+        spent_in_all += total
+    return [name for tests in modules.values() for name in tests], spent_in_all
 
 
 def _shown(before: str, after: str) -> tuple[str, str]:
@@ -709,7 +711,8 @@ Small faults are put into the package, one at a time, and the tests of the room 
 find them: an operator, a comparison, a sign or a constant is changed (`a < b` into `a <= b` or
 `a >= b`, `n` into `n + 1`, a decimal into its double). From each room {each} mutants are drawn, at
 random with a seed. A mutant is tried on the quickest tests of its own room that reach it, up to
-{longest:.0f} seconds of them, and on those under `tests/hostile`; not on the rest of the suite.
+{longest:.0f} seconds of them, and on as many of those in `tests/oracle` and `tests/hostile`; not on
+the rest of the suite.
 Not drawn: types, times, sizes of work that change no value, the texts of errors, and whether `zip`
 checks lengths. Files that need a graphics card or run on the workers of a cluster, and C++, are
 left out. Files of selection models count to the room `selection`.

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
     from selfselect.results.fit_result import FitResult
-    from selfselect.selection.sample_selection import sample_selection
-    from selfselect.selection.switching import switching
+    from selfselect.selection.doors import sample_selection, switching
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
     from selfselect.threads import set_threads

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfselect.data.build import Design
-from selfselect.engines._checkpoint import check_place
-from selfselect.engines._recorded import recorded_in
+from selfselect.data.design import Design
+from selfselect.engines._checkpoint import check_place, recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
 from selfselect.engines.memory import Memory
@@ -33,14 +32,12 @@ from selfselect.options import (
     WeightsKind,
 )
 from selfselect.posing import design_for, pose, pose_design
-from selfselect.results.call import arguments_for, write_call
 from selfselect.results.fit_result import FitResult
+from selfselect.results.refit import arguments_for, write_call
 from selfselect.seeds import check_seed, generator
 from selfselect.solvers import as_solved, choose_solver
 from selfselect.solvers.base import Solver
 from selfselect.threads import limited_to, one_blas_thread
-
-__all__ = ["fit", "fit_design"]
 
 
 def fit(
@@ -92,8 +89,10 @@ def fit(
         available.
     possible : ``{alternative: column}`` of true or false: which may be the chosen one, for rows
         in which `chosen` is missing; alternatives left out always may.
-    cost : ``{alternative: cost}``: an alternative is chosen if its outcome less its cost is best.
-        A number or a column is a known cost, ``"~ tuition"`` one that is estimated.
+    cost : ``{alternative: cost}``, by which it is less attractive. With ``rule="max"`` the largest
+        outcome less its cost is chosen, with ``rule="min"`` the smallest outcome plus its cost.
+        Recorded is the outcome itself. A number or a column is a known cost, ``"~ tuition"`` one
+        that is estimated.
     case : for long data, one row per case and alternative: the column that says which rows belong
         together. `alternatives` is then the column that says whose row it is, and `chosen` one of
         true or false. Covariates may differ between the rows of a case; an alternative without a
@@ -109,7 +108,8 @@ def fit(
         alternative where the choice was recorded, and a common one where it was not.
     solver : None to choose one automatically, or an object of `selfselect.solvers`.
     weights : a column, or one number per row: how much each row's log-likelihood counts. Rows of
-        weight zero are kept for predictions and count for nothing.
+        weight zero are kept for predictions and count for nothing; where they lack the outcome or
+        the choice they are left out.
     weights_kind : ``"frequency"``, numbers of identical rows: results are as if rows were repeated,
         except that ``center``, ``scale``, ``poly`` and splines count every row once;
         ``"probability"``, to correct for unequal sampling: only ratios matter, and standard errors
@@ -132,7 +132,8 @@ def fit(
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
     panel : the column that identifies the person, where people have several rows. With
         `noises.Types` the rows of a person share their type, with `noises.SharedShock` their shock.
-        Standard errors are clustered by it unless `cluster` says otherwise.
+        Standard errors are clustered by it unless `cluster` says otherwise, and BIC counts people
+        and not rows, under every noise, so that noises can be compared.
     engine : where rows are held and summed over: None chooses by the type of `data`; or an object
         of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a graphics card.
     checkpoint : a file that keeps what a long fit has summed so far. The same call after the

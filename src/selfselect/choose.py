@@ -18,7 +18,7 @@ from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.inference.statistics import p_value_in_words
-from selfselect.kernels.special import entr
+from selfselect.kernels.tails import entr
 from selfselect.noises import Independent, as_noise
 from selfselect.options import (
     CovarianceOption,
@@ -33,17 +33,14 @@ from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.report.page import Block, Page
-from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.overfitting import least_squares_fit
+from selfselect.results.refit import arguments_for
 from selfselect.results.tables import counted
 from selfselect.rules import as_rule
-from selfselect.solvers._search import SearchSpace
+from selfselect.solvers._search import SearchSpace, find_subspace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
-from selfselect.solvers._subspace import find_subspace
 from selfselect.solvers.base import Solver
-
-__all__ = ["NumberOfAlternatives", "choose_alternatives"]
 
 Array = NDArray[np.float64]
 

@@ -12,21 +12,17 @@ import pandas as pd
 from selfselect import noises
 from selfselect._fit import fit
 from selfselect.data.formulas import parse_formulas
-from selfselect.effects._types import refuse_undetermined
+from selfselect.effects._ask import refuse_undetermined
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
 from selfselect.posing import pose
 from selfselect.progress import progress_bar
-from selfselect.report.numbers import format_count, format_number
-from selfselect.report.page import Block, Page
-from selfselect.results.call import arguments_for
+from selfselect.report.page import Block, Page, format_count, format_number
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
-from selfselect.results.refit import numbered_as
+from selfselect.results.refit import arguments_for, numbered_as
 from selfselect.results.rejections import assumptions_tested, rule_in_doubt, without_the_rule
 from selfselect.results.tables import Tables
-
-__all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates", "same_fit"]
 
 CLOSE = 10.0
 """Difference of BIC up to which a noise is taken for a rival of the best one."""

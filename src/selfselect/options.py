@@ -5,25 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from selfselect.inference.bootstrap import Bootstrap
+    from selfselect.inference.covariance import Bootstrap
     from selfselect.noises.base import Noise
     from selfselect.rules.base import SelectionRule
 
-__all__ = [
-    "CovarianceName",
-    "CovarianceOption",
-    "Covariates",
-    "Intervals",
-    "Limits",
-    "Missing",
-    "MissingOutcome",
-    "NoiseName",
-    "NoiseOption",
-    "PredictionKind",
-    "RuleOption",
-    "Scale",
-    "WeightsKind",
-]
 
 RuleOption: TypeAlias = "Literal['max', 'min'] | SelectionRule"
 

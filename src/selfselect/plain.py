@@ -19,8 +19,6 @@ import numpy as np
 
 from selfselect.errors import ArchiveError
 
-__all__ = ["archived", "check_plain", "from_plain", "to_plain"]
-
 Kind = TypeVar("Kind", bound=type)
 
 CLASSES: dict[str, type] = {}
@@ -135,13 +133,12 @@ def _plain_numbers(values: Any) -> Any:
     return values
 
 
-def check_plain(held: Any, *, not_finite: bool = False, depth: int = 0) -> None:
+def check_plain(held: Any, *, depth: int = 0) -> None:
     """Refuse what no file of ours holds: deep nesting, text that is none, infinite numbers.
 
     Parameters
     ----------
     held : what was read.
-    not_finite : whether numbers may be infinite or nan, as in files of the first version.
     depth : of nesting, reached so far.
     """
     if depth > DEEPEST:
@@ -149,15 +146,15 @@ def check_plain(held: Any, *, not_finite: bool = False, depth: int = 0) -> None:
     if isinstance(held, str):
         _check_text(held)
     elif isinstance(held, float):
-        if not not_finite and not math.isfinite(held):
+        if not math.isfinite(held):
             raise ArchiveError(f"it holds the number {held!r}")
     elif isinstance(held, list):
         for one in held:
-            check_plain(one, not_finite=not_finite, depth=depth + 1)
+            check_plain(one, depth=depth + 1)
     elif isinstance(held, dict):
         for key, one in held.items():
             _check_text(key)
-            check_plain(one, not_finite=not_finite, depth=depth + 1)
+            check_plain(one, depth=depth + 1)
 
 
 def _check_text(text: str) -> None:

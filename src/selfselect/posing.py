@@ -6,33 +6,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from selfselect.data.build import Design, build_design
-from selfselect.data.costs import split_costs
+from selfselect.data.build import build_design
+from selfselect.data.design import Design
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.files import are_files
-from selfselect.data.rows import Rows
-from selfselect.data.sizes import refuse_large_model, refuse_many_alternatives
-from selfselect.data.source import Source
-from selfselect.data.text_files import open_whole
+from selfselect.data.plan import split_costs
+from selfselect.data.rows import Rows, Source, refuse_large_model, refuse_many_alternatives
+from selfselect.data.tables import open_whole
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.noises import Independent, as_noise
+from selfselect.noises import Independent, as_drawn_noise, as_noise
 from selfselect.options import Limits, Missing, MissingOutcome, NoiseOption, RuleOption, WeightsKind
-from selfselect.problem.probing import probe_rule
-from selfselect.problem.problem import Problem
-from selfselect.problem.silent import refuse_unidentified
+from selfselect.problem.problem import Problem, probe_rule, refuse_unidentified
 from selfselect.problem.units import measure_units, refuse_extremes
-from selfselect.results.posed import Posed
+from selfselect.results.refit import Posed
 from selfselect.rules import as_rule
 from selfselect.seeds import check_seed, generator
-
-__all__ = ["checked_by", "design_for", "label_columns", "pose", "pose_design", "rows_to_measure"]
 
 UNITS_SAMPLE = 5_000
 
@@ -102,8 +97,14 @@ def design_for(
     """
     _refuse_contradictions(described.get("chosen"), described.get("alternatives"), case)
     refuse_many_alternatives(described.get("alternatives"), data)
-    rule, spread = as_rule(rule), getattr(noise, "spread", None)
+    rule = as_rule(rule)
+    # None is left to what is known of the rows.
+    noise = None if noise is None else as_drawn_noise(noise)
+    spread = getattr(noise, "spread", None)
     cost = _one_cost(cost, getattr(rule, "cost", None))
+    known, _ = split_costs(cost)
+    if known is not None:
+        _refuse_costs(rule)
     described = _with_panel(described, noise)
     given: Any = source
     if source is None:
@@ -127,7 +128,7 @@ def design_for(
             build_stream_design, seed=check_seed(seed, optional=True), progress=progress
         )
     elif case is not None:
-        from selfselect.data.build_long import build_long_design
+        from selfselect.data.long import build_long_design
 
         build = partial(build_long_design, case=case)
     try:
@@ -137,7 +138,6 @@ def design_for(
         raise
     if noise is None and isinstance(described.get("shared"), str):
         noise = Independent(scale="common")
-    known, _ = split_costs(cost)
     if known is not None and hasattr(rule, "cost"):
         rule = replace(rule, cost=known)
     return design, rule, noise
@@ -246,6 +246,18 @@ def _one_cost(cost: Any, of_rule: Any) -> Any:
     if cost is not None and of_rule is not None:
         raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")
     return of_rule if cost is None else cost
+
+
+def _refuse_costs(rule: Any) -> None:
+    """Refuse known costs where the rule has none; one without the word may read them of rows."""
+    held = is_dataclass(rule) and any(field.name == "cost" for field in fields(rule))
+    if hasattr(rule, "cost") and not held:
+        raise UnsupportedError(
+            f"{type(rule).__name__} has no costs: it compares outcomes as they are. Leave `cost` "
+            "out, or use a rule that weighs outcomes by costs: 'max', 'min', MonotoneArgmax, "
+            "LinearArgmax or ConvexRule. One of your own takes them as a frozen dataclass with "
+            "the field `cost: CostSpec | None = None`."
+        )
 
 
 def _refuse_contradictions(chosen: Any, alternatives: Any, case: Any) -> None:

@@ -6,8 +6,6 @@ import sys
 from time import monotonic
 from typing import Any
 
-__all__ = ["is_watched", "progress_bar"]
-
 PATIENCE_S = 2.0
 
 

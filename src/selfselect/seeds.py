@@ -10,8 +10,6 @@ from selfselect.errors import OptionError
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-__all__ = ["check_seed", "generator"]
-
 
 def check_seed(seed: Any, *, optional: bool = False) -> int:
     """Return a seed as a number, and refuse anything that is none; None is 0 where `optional`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from numbers import Integral
 from typing import Any
 
@@ -30,18 +31,19 @@ from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.data.columns import to_numbers
 from selfselect.data.panels import group_codes
-from selfselect.data.rows import Rows
-from selfselect.data.sizes import refuse_many_alternatives
+from selfselect.data.rows import Rows, refuse_many_alternatives
 from selfselect.data.tables import in_another_order
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.options import CovarianceOption, NoiseOption, RuleOption, WeightsKind
-from selfselect.solvers._least_squares import SharedLeastSquares
 from selfselect.solvers.base import Solver
-
-__all__ = ["SelfSelectionRegressor"]
+from selfselect.solvers.maximum_likelihood import SharedLeastSquares
 
 Array = NDArray[np.float64]
+
+NO_NUMBERS = (str, bytes, date, timedelta, np.datetime64, np.timedelta64, pd.Period)
+"""Cells that `numpy.asarray` turns into numbers, or may, and periods, which read like dates. What
+else is none, it refuses itself."""
 
 
 def _has_labels(model: SelfSelectionRegressor) -> bool:
@@ -58,7 +60,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     Parameters
     ----------
-    n_alternatives : how many alternatives there are, where `fit` is not given the chosen ones.
+    n_alternatives : how many alternatives there are, where it was not recorded which was chosen.
+        None where `fit` is given the chosen ones, which tell their number.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
     noise : an object of `selfselect.noises`; None for one unknown scale per alternative where it
         is known which was chosen, and a common one where it is not.
@@ -93,7 +96,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     def __init__(
         self,
         *,
-        n_alternatives: int = 2,
+        n_alternatives: int | None = None,
         rule: RuleOption = "max",
         noise: NoiseOption = None,
         solver: Solver | None = None,
@@ -120,19 +123,21 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : (n, d) covariates.
         y : (n,) recorded outcomes.
-        chosen : (n,) label of the chosen alternative; None where it was not recorded. Then
-            alternatives are numbered by their mean outcome, largest first, and with no more rows
-            than coefficients all get the same least-squares fit, with a warning.
+        chosen : (n,) label of the chosen alternative; None where it was not recorded, which needs
+            `n_alternatives`. Then alternatives are numbered by their mean outcome, largest first,
+            and with no more rows than coefficients all get the same least-squares fit, with a
+            warning.
         sample_weight : (n,) row weights, or None.
         panel : (n,) whose row it is, where people have several; None where each is its own.
             Standard errors are by person, and `noises.Types` and `noises.SharedShock` let their
             rows share a part.
         """
-        given = {"y": y, "chosen": chosen, "sample_weight": sample_weight, "panel": panel}
+        given = {"X": X, "y": y, "sample_weight": sample_weight, "chosen": chosen, "panel": panel}
         for name, values in given.items():
-            _refuse_masks_and_text(values, name, labels=name in ("chosen", "panel"))
-        _refuse_masks_and_text(X, "X")
-        _refuse_other_orders({"X": X, **given})
+            _refuse_masks(values, name)
+            if name not in ("chosen", "panel"):
+                _refuse_no_numbers(values, name)
+        _refuse_other_orders(given)
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         labels, codes = self._alternatives(chosen, X)
         if codes is not None:
@@ -186,7 +191,21 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     def _alternatives(self, chosen: Any, X: Any) -> tuple[list[Any], NDArray[np.intp] | None]:
         if chosen is not None:
-            return _encode(column_or_1d(chosen))
+            labels, codes = _encode(column_or_1d(chosen))
+            if self.n_alternatives not in (None, len(labels)):
+                raise OptionError(
+                    f"n_alternatives={self.n_alternatives!r} does not agree with `chosen`, which "
+                    f"has {len(labels)} alternatives. It is for outcomes of which it was not "
+                    "recorded which alternative was chosen: leave it out."
+                )
+            return labels, codes
+        if self.n_alternatives is None:
+            raise OptionError(
+                "`chosen` was not given. If it was recorded which alternative was chosen, give it, "
+                "as in fit(X, y, chosen=job) (a pipeline or a search hands it on). If it was not, "
+                "say how many alternatives there are: SelfSelectionRegressor(n_alternatives=2) "
+                "fits two of them without names."
+            )
         if not isinstance(self.n_alternatives, Integral) or self.n_alternatives < 2:
             raise OptionError(
                 f"n_alternatives={self.n_alternatives!r} is not possible. Use a whole number from "
@@ -197,7 +216,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
-        _refuse_masks_and_text(X, "X")
+        _refuse_masks(X, "X")
+        _refuse_no_numbers(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return Rows(X, known=self.result_.coding.known.repeat(len(X)))
 
@@ -205,6 +225,13 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         """Return the mean (n,) of the observed outcome."""
         rows = self._rows(X)
         return moments_of(self.result_.problem).expectations(self.result_.values, rows).outcome
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R² of the observed outcomes `y` (n,)."""
+        for name, values in (("y", y), ("sample_weight", sample_weight)):
+            _refuse_masks(values, name)
+            _refuse_no_numbers(values, name)
+        return float(super().score(X, y, sample_weight))
 
     def predict_latent(self, X: Any) -> Array:
         """Return the mean (n, k) of every outcome, observed or not."""
@@ -221,15 +248,17 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         return moments_of(self.result_.problem).chances(self.result_.values, rows)
 
 
-def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> None:
-    """Refuse what scikit-learn would take for numbers: masked values, and text that looks so."""
+def _refuse_masks(values: Any, name: str) -> None:
+    """Refuse masked values, which scikit-learn would take for numbers."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
             f"{name} is a masked array, and its mask would be ignored. Leave the masked rows out, "
             "or fill them in."
         )
-    if labels:
-        return
+
+
+def _refuse_no_numbers(values: Any, name: str) -> None:
+    """Refuse what scikit-learn would take for numbers: dates, durations, text and categories."""
     if isinstance(values, pd.DataFrame):
         if not values.columns.is_unique:
             twice = values.columns[values.columns.duplicated()][0]
@@ -241,12 +270,14 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
             if not pd.api.types.is_numeric_dtype(values[column].dtype):
                 to_numbers(values[column], f"The column {column!r} of {name}")
         return
-    if not isinstance(values, np.ndarray | list | tuple | pd.Series):
-        return
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        to_numbers(pd.Series(values), name)
     held = np.asarray(values)
-    if held.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in held.flat):
-        stray = next(one for one in held.flat if isinstance(one, str | bytes))
-        raise DataError(f"{name} holds text such as {stray!r}. Convert it to numbers first.")
+    if held.dtype.kind in "mMSU" or (
+        held.dtype.kind == "O" and any(isinstance(one, NO_NUMBERS) for one in held.flat)
+    ):
+        rows = np.indices(held.shape)[0] if held.ndim else np.zeros(())
+        to_numbers(pd.Series(held.ravel(), index=rows.ravel()), name)
 
 
 def _refuse_other_orders(given: dict[str, Any]) -> None:

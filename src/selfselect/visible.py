@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["FROM_THE_RIGHT", "left_to_right", "on_one_line", "visible"]
-
 HIDDEN = re.compile(
     # Control characters but tabs and line breaks; marks, embeddings, overrides and isolates of
     # direction; separators of lines; halves of pairs, which cannot be written.

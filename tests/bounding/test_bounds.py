@@ -162,6 +162,15 @@ def test_a_fit_of_long_data_has_bounds_of_its_cases():
     )  # fmt: skip
     found = result.bounds(support=(0.0, 9.0))
     assert found.n_rows == 200
+    # Every firm stayed away from some tender, and what it would have bid there is not known.
+    assert found.means["fit"].isna().all() and found.quantiles["fit"].isna().all()
+    assert len(found.outside()) == 0 and "have no row for" in " ".join(found.notes)
+    always = sample.data.assign(stays=sample.data.groupby("tender")["firm"].transform("size") == 4)
+    result = ss.fit(
+        sample.formula, always[always["stays"]], case="tender", alternatives="firm", chosen="won",
+        rule="min", shared="all",
+    )  # fmt: skip
+    found = result.bounds(support=(0.0, 9.0))
     assert len(found.outside()) == 0
     assert (found.means["lower"] < found.means["fit"]).all()
 

@@ -8,13 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 import selfselect as ss
-from selfselect.bounding.confidence import (
-    QuantileBound,
-    ShareBound,
-    best_of,
-    lower_share,
-    upper_share,
-)
+from selfselect.bounding.bounds import QuantileBound, ShareBound, best_of, lower_share, upper_share
 
 FORMULAS = {"a": "y ~ x + z", "b": "y ~ x"}
 

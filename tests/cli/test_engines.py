@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.cli import _engines
+from selfselect.cli import _options
 from selfselect.cli.main import main
 
 FORMULA = "income ~ height + weight"
@@ -86,15 +86,15 @@ def test_no_file_is_a_mistake(shell):
 
 
 def test_an_engine_that_is_not_there_is_said_to_be_missing(monkeypatch):
-    monkeypatch.setitem(_engines.ENGINES, "abacus", "Abacus")
-    with pytest.raises(_engines.click.UsageError, match="has no engine 'abacus'"):
-        _engines.engine_named("abacus")
+    monkeypatch.setitem(_options.ENGINES, "abacus", "Abacus")
+    with pytest.raises(_options.click.UsageError, match="has no engine 'abacus'"):
+        _options.engine_named("abacus")
 
 
 def test_a_file_with_a_tilde_in_its_name_is_a_file(tmp_path):
     (tmp_path / "rows~1.csv").write_text("")
     name = str(tmp_path / "rows~1.csv")
-    assert _engines.split_words([name, "y ~ x"]) == ([name], "y ~ x")
+    assert _options.split_words([name, "y ~ x"]) == ([name], "y ~ x")
 
 
 def test_predictions_are_written_into_a_folder(shell, villagers, files, saved, tmp_path):

@@ -68,10 +68,10 @@ def test_tests_of_the_noise_are_in_the_json_and_by_bootstrap_on_request(
 ) -> None:
     quick = fitted(capsys, table)
     assert quick["normality_test"]["replications"] == 0
-    slow = fitted(capsys, table, "--test-noise", 39, "--seed", 1)
+    slow = fitted(capsys, table, "--test-noise", 99, "--seed", 1)
     for name in ("normality_test", "heteroskedasticity_test"):
-        assert slow[name]["replications"] == 39
-        assert slow[name]["p_value"] * 40 == pytest.approx(round(slow[name]["p_value"] * 40))
+        assert slow[name]["replications"] == 99
+        assert slow[name]["p_value"] * 100 == pytest.approx(round(slow[name]["p_value"] * 100))
 
 
 def test_levels_are_predicted_with_a_saved_fit(table: Path, tmp_path: Path, capsys: Any) -> None:
@@ -99,4 +99,4 @@ def test_levels_of_what_is_no_logarithm_are_one_line_of_error(
     code, _, error = run(
         capsys, "fit", table, "income ~ height", "--chosen", "job", "--test-noise", 3
     )
-    assert code == 2 and "whole number of bootstrap samples from 19 on" in error
+    assert code == 2 and "cannot reject at the level of the pages, 0.01. Give 99" in error

@@ -117,13 +117,13 @@ def test_rows_may_be_clustered_in_two_ways_and_drawn_again(shell, tmp_path, tabl
 
 def test_tests_of_the_noise_are_by_bootstrap_on_request(shell, file, table):
     asked = ("switching", file, "works ~ x + z", "y ~ x", "--format", "json")
-    code, out, _ = shell(*asked, "--test-noise", 19, "--seed", 1)
+    code, out, _ = shell(*asked, "--test-noise", 99, "--seed", 1)
     assert code == 0
     fit = ss.switching("y ~ x", "works ~ x + z", table)
     for name in ("normality_test", "heteroskedasticity_test"):
-        test = getattr(fit, name)(19, seed=1)
+        test = getattr(fit, name)(99, seed=1)
         assert json.loads(out)[name]["p_value"] == pytest.approx(test.p_value)
-        assert json.loads(out)[name]["replications"] == 19
+        assert json.loads(out)[name]["replications"] == 99
 
 
 def test_limits_and_instruments_are_those_of_the_library(shell, file, table):

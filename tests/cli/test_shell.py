@@ -17,7 +17,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli import _tables
-from selfselect.cli._spelling import in_shell_spelling
+from selfselect.cli._streams import in_shell_spelling
 from selfselect.cli.fit import command as fit_command
 from selfselect.cli.main import cli, main
 

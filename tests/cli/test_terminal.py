@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 import selfselect as ss
-from selfselect.report.page import Block, Page
-from selfselect.report.text import WIDTH, fold, narrowed
+from selfselect.report.page import WIDTH, Block, Page, fold, narrowed
 
 NARROW = 60
 

@@ -10,7 +10,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.data.build_long import build_long_design
+from selfselect.data.long import build_long_design
 from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
 
 SURE = 5.0

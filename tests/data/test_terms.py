@@ -7,7 +7,7 @@ import sys
 import pytest
 from formulaic import Formula
 
-from selfselect.data.terms import Method, from_formulaic, parse_side, sum_of_columns
+from selfselect.data.equations import Method, from_formulaic, parse_side, sum_of_columns
 
 NAMES = ["x", "x1", "_y", "C", "np", "I", "e", "inf", "log", "in_", "B2", "Intercept_"]
 BEGINNINGS = ["", "0 + ", "1+", " "]

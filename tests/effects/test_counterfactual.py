@@ -20,6 +20,9 @@ from selfselect.errors import (
 QUADRATURE = 1e-6
 """Integrals under a transform are cut into few pieces."""
 
+FIRST_ORDER = 1e-5
+"""What is left of an error in the fee, after a correction to first order."""
+
 MONTE_CARLO = 5.0
 """Standard errors by which simulated numbers may differ."""
 
@@ -310,6 +313,23 @@ def test_bad_changes_are_refused(
 ) -> None:
     with pytest.raises(error, match=sentence):
         fit.counterfactual(**change)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("share", [0.05, 0.25])
+def test_a_fee_has_the_unit_of_what_the_rule_compares(
+    world: Any, unit: float, share: float
+) -> None:
+    def fee(unit: float) -> pd.DataFrame:
+        of_unit = (lambda y: unit * y, lambda v: v / unit)
+        rule = ss.rules.MonotoneArgmax([of_unit] * 3)
+        fit = ss.fit(world.formula, world.data, chosen="chosen", rule=rule)
+        found = fit.counterfactual(quota={"a": share}).outcomes.table
+        numbers = found.set_index(["quantity", "when"])[["estimate", "std_error"]]
+        numbers.iloc[-1] /= unit
+        return numbers
+
+    np.testing.assert_allclose(fee(unit), fee(1.0), rtol=FIRST_ORDER)
 
 
 def test_a_quota_that_no_fee_reaches_is_refused(make_world: Any) -> None:

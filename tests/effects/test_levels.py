@@ -12,10 +12,10 @@ import pytest
 import selfselect as ss
 from selfselect.effects._moments import Setting
 from selfselect.effects._sample import sample_of
-from selfselect.effects._simulation import draw
+from selfselect.effects._scenario import draw
 from selfselect.errors import ExtrapolationWarning, OptionError, UnsupportedError
-from selfselect.moments.levels import LevelMoments
-from selfselect.results.levels import find_logarithm
+from selfselect.moments.mixed import LevelMoments
+from selfselect.results.predictions import find_logarithm
 
 DRAWS = 800
 
@@ -478,11 +478,16 @@ def test_levels_leave_out_what_the_data_do_not_determine_of_types() -> None:
     assert label == "b"
     given = fit.predict(kind="given_seen", scale="level")
     assert given["b", "a"].isna().all() and given["a", "b"].notna().all()
-    # The latent mean of b is that of the one type that chooses it, and so is its level.
-    found = fit.predict(scale="level", level=0.95)["b"]
-    wanted = np.exp(fit.predict()["b"] + 0.5 * fit.scales["b"] ** 2)
-    np.testing.assert_allclose(found["estimate"], wanted, rtol=1e-9)
-    assert (found["std_error"] < found["estimate"]).all()
+    # The mean of b over everybody is not known, nor is its level; that of a is.
+    for scale in ("model", "level"):
+        found = fit.predict(scale=scale, level=0.95)
+        assert found["b"].isna().all().all() and found["a"].notna().all().all()
+    # Over the one type that chooses b, its level is that of a normal outcome.
+    table = fit.potential_outcomes(scale="level").table.set_index(["group", "alternative"])
+    coefficients = fit.params["b"]
+    means = coefficients["Intercept"] + coefficients["x"] * x
+    wanted = np.exp(means + 0.5 * fit.scales["b"] ** 2).mean()
+    assert table["estimate"]["everyone", "b"] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_averages_of_levels_over_a_fit_are_made_once(

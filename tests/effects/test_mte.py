@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import matplotlib
@@ -146,6 +147,28 @@ def test_the_direction_of_a_shift_does_not_matter(found: ss.effects.MarginalTrea
     assert one["estimate"] == pytest.approx(other["estimate"], rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["normal", "polynomial"])
+def test_a_shift_says_how_many_it_moves_and_which_way(kind: Any, result: ss.FitResult) -> None:
+    found = result.mte(kind=kind, replications=2)
+    shares = [
+        found.curve.propensity(
+            result.coding.code(result.table.assign(z=z), with_known=True).rows
+        ).mean()
+        for z in (-0.5, 0.5)
+    ]
+    assert shares[1] - shares[0] > 0.2
+    there, back = found.late({"z": (-0.5, 0.5)}), found.late({"z": (0.5, -0.5)})
+    low, high = (f"{share:.4f}" for share in shares)
+    moved = f"{shares[1] - shares[0]:.4f}"
+    assert f"The share of in moves by +{moved}, from {low} to {high}." in there.notes
+    assert f"The share of in moves by -{moved}, from {high} to {low}." in back.notes
+    for one in (there, back):
+        assert not any("moved towards it and some away" in note for note in one.notes)
+    assert there.table["estimate"][0] == pytest.approx(back.table["estimate"][0], rel=1e-9)
+    # Those who gain most are treated first, and these are nearly all of them: they gain.
+    assert there.table["estimate"][0] > 0.5
+
+
 def test_moves_to_everyone_and_from_no_one_are_the_effects_on_the_rest(
     found: ss.effects.MarginalTreatment,
 ) -> None:
@@ -172,9 +195,56 @@ def test_two_steps_have_a_curve_with_errors(table: pd.DataFrame) -> None:
     assert slope == pytest.approx(mills, rel=1e-9)
 
 
-def test_two_bootstrap_samples_are_the_fewest_that_have_a_spread(result: ss.FitResult) -> None:
-    curve = result.mte(kind="polynomial", degree=2, replications=2).table
-    assert (curve["std_error"] > 0).all()
+def test_few_samples_of_a_polynomial_have_no_percentiles_and_say_so(result: ss.FitResult) -> None:
+    found = result.mte(kind="polynomial", degree=2, replications=498)
+    for table in (found.effect, found.averages, found.late({"z": (-0.2, 0.2)})):
+        said = "There are no intervals: 498 bootstrap samples .* Use replications=499 or more"
+        assert re.search(said, " ".join(table.notes))
+        numbers = table.table[["std_error", "statistic", "p_value", "conf_low", "conf_high"]]
+        assert numbers.isna().all(axis=None)
+
+
+def weakly_moved(n: int = 700) -> pd.DataFrame:
+    """Rows of which an instrument of two values moves a tenth."""
+    rng = np.random.default_rng(3)
+    x, z = rng.standard_normal(n), rng.integers(0, 2, n)
+    v = rng.uniform(size=n)
+    d = v < ndtr(0.1 * x + 0.25 * z)
+    y = x + (1 + 0.5 * x + 2 * (0.5 - v)) * d + 0.5 * rng.standard_normal(n)
+    return pd.DataFrame({"x": x, "z": z, "d": d, "y": y})
+
+
+def test_intervals_of_a_polynomial_are_percentiles_without_a_standard_error() -> None:
+    """A few samples in which hardly anyone moves made it 1.2 to 13.9, by the seed."""
+    result = ss.switching("y ~ x", "d ~ x + z", weakly_moved(), method="two-step")
+    lows, highs, p_values = [], [], []
+    for seed in range(3):
+        found = result.mte(kind="polynomial", degree=2, seed=seed)
+        late = found.late({"z": (0, 1)})
+        row = late.table.iloc[0]
+        assert np.isnan(row["std_error"]) and np.isnan(row["statistic"])
+        assert "There is no standard error" in late.notes[-1]
+        assert "499 bootstrap samples over both steps" in late.notes[-1]
+        draws = found.curve.shift(*shifted(result)).draws[:, 0]
+        # Of 499 samples the 2.5th percentile lies half way between the 12th and the 13th.
+        ordered = np.sort(draws)
+        assert row["conf_low"] == pytest.approx(ordered[11:13].mean(), rel=1e-9)
+        assert row["conf_high"] == pytest.approx(ordered[486:488].mean(), rel=1e-9)
+        assert row["p_value"] == pytest.approx(2 * (1 + (draws <= 0).sum()) / 500, rel=1e-12)
+        lows.append(row["conf_low"])
+        highs.append(row["conf_high"])
+        p_values.append(row["p_value"])
+    assert max(highs) - min(highs) < 0.3
+    assert max(lows) - min(lows) < 2.0
+    assert max(p_values) - min(p_values) < 0.1
+    wide = found.late({"z": (0, 1)}, level=1 - p_values[-1] + 0.01).table.iloc[0]
+    near = found.late({"z": (0, 1)}, level=1 - p_values[-1] - 0.01).table.iloc[0]
+    assert wide["conf_low"] < 0 < near["conf_low"]
+
+
+def shifted(result: ss.FitResult) -> Any:
+    table = result.table
+    return [result.coding.code(table.assign(z=z), with_known=True).rows for z in (0, 1)]
 
 
 def test_a_polynomial_is_least_squares_on_the_propensity(result: ss.FitResult) -> None:
@@ -209,14 +279,14 @@ def test_a_polynomial_finds_effects_that_are_not_normal() -> None:
     y = x + gain * treated + 0.5 * rng.standard_normal(n)
     table = pd.DataFrame({"x": x, "z": z, "d": treated, "y": y})
     result = ss.switching("y ~ x", "d ~ x + z", table, method="two-step")
-    found = result.mte(kind="polynomial", degree=2, replications=60, seed=1)
+    found = result.mte(kind="polynomial", degree=2, level=0.99, seed=1)
     curve = found.table
     truth = 1.0 + 2.0 * (0.5 - curve["resistance"])
-    assert (np.abs(curve["estimate"] - truth) < 4 * curve["std_error"]).all()
+    assert curve["conf_low"].lt(truth).all() and curve["conf_high"].gt(truth).all()
     ate = found.averages.table.iloc[0]
-    assert abs(ate["estimate"] - 1.0) < 4 * ate["std_error"]
-    assert ate["std_error"] < 0.1
-    same = result.mte(kind="polynomial", degree=2, replications=60, seed=1)
+    assert ate["conf_low"] < 1.0 < ate["conf_high"] < ate["conf_low"] + 0.4
+    assert ate["p_value"] == 2 / 500
+    same = result.mte(kind="polynomial", degree=2, level=0.99, seed=1)
     pd.testing.assert_frame_equal(same.table, curve)
 
 
@@ -248,15 +318,15 @@ def test_weights_and_clusters_are_followed(table: pd.DataFrame) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
     clustered = ss.switching("y ~ x", "d ~ x + z", small.assign(g=np.arange(400) % 20), cluster="g")
     for kind in ("normal", "polynomial"):
-        made = clustered.mte(kind=kind, replications=5)
-        assert (made.table["std_error"] > 0).all() and made.effect.df == 19
+        made = clustered.mte(kind=kind)
+        assert (made.table["conf_high"] > made.table["conf_low"]).all() and made.effect.df == 19
 
 
 def test_splines_make_the_propensity_flexible(table: pd.DataFrame) -> None:
     result = ss.switching("y ~ x", "d ~ x * bs(z, df=4)", table, towards="in")
-    found = result.mte(kind="polynomial", degree=2, replications=4)
+    found = result.mte(kind="polynomial", degree=2)
     effect = found.late({"z": (-0.2, 0.2)}).table.iloc[0]
-    assert np.isfinite(effect["estimate"]) and effect["std_error"] > 0
+    assert effect["conf_low"] < effect["estimate"] < effect["conf_high"]
 
 
 def test_mixed_moves_are_said(found: ss.effects.MarginalTreatment) -> None:

@@ -359,3 +359,33 @@ def test_one_category_of_a_saved_fit_that_knows_no_others_is_refused(
     new = world.data[world.data["town"] == "north"]
     with pytest.raises(DataError, match="one category of each column"):
         ss.load(tmp_path / "fit.json").marginal_effects("town", new)
+
+
+def test_means_are_over_one_population_where_some_rows_lack_a_column() -> None:
+    rng = np.random.default_rng(1)
+    z, x = rng.normal(size=600), rng.normal(size=600)
+    works = z + x + rng.normal(size=600) > 0
+    wage = np.where(works, 1.0 + x + rng.normal(size=600), np.nan)
+    data = pd.DataFrame({"z": z, "x": np.where(works, x, np.nan), "works": works, "wage": wage})
+    fit = ss.sample_selection("wage ~ x", "works ~ z", data)
+    found = fit.potential_outcomes(at="means")
+    means = {"z": z[works].mean(), "x": x[works].mean()}
+    same = fit.potential_outcomes(at=means)
+    np.testing.assert_allclose(found.table["estimate"], same.table["estimate"], rtol=1e-9)
+    assert f"means over the {works.sum()} rows that have all of them" in found.notes[0]
+    # What is given need not be there.
+    given = fit.potential_outcomes(at={"x": 0.5})
+    same = fit.potential_outcomes(at={"x": 0.5, "z": z.mean()})
+    np.testing.assert_allclose(given.table["estimate"], same.table["estimate"], rtol=1e-9)
+    assert "over the" not in given.notes[0]
+
+
+def test_columns_that_no_row_has_together_have_no_means() -> None:
+    villagers = ss.simulators.village(300, seed=1).data
+    hunts = villagers["job"] == "hunting"
+    data = villagers.assign(a=villagers["height"].where(hunts), b=villagers["weight"].where(~hunts))
+    fit = ss.switching({"hunting": "income ~ a", "fishing": "income ~ b"},
+                       "job ~ height + weight", data)  # fmt: skip
+    with pytest.raises(DataError, match=r"No row has all of .*a, b.* Give values for those"):
+        fit.choice_probabilities(at="means")
+    assert len(fit.choice_probabilities(at={"a": 170.0, "b": 65.0}).table) == 2

@@ -15,7 +15,7 @@ from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated, Independent, Mixture, Student
 from selfselect.noises.base import COMMON
 from selfselect.plots.qq import qq
-from selfselect.results.residuals import generalised_residuals
+from selfselect.results.memberships import generalised_residuals
 
 matplotlib.use("Agg")
 

@@ -19,13 +19,13 @@ import pytest
 import selfselect as ss
 from selfselect.cli.main import main
 from selfselect.engines import _checkpoint, memory, parquet
-from selfselect.engines._digest import digest
-from selfselect.engines.base import Parts
+from selfselect.engines._checkpoint import digest
 from selfselect.errors import ArchiveError, SelfSelectWarning, UnsupportedError
 from selfselect.inference import sandwich
-from selfselect.inference.cluster_totals import ClusterTotals
+from selfselect.inference.dependence import ClusterTotals
 from selfselect.likelihoods import Evaluation
 from selfselect.plain import from_plain, to_plain
+from selfselect.problem.batch import Parts
 
 FORMULA = "income ~ height + weight"
 

@@ -21,8 +21,8 @@ import pytest
 import selfselect as ss
 from selfselect.data import survey
 from selfselect.data.files import open_files
-from selfselect.data.source import Piece
-from selfselect.data.text_files import TextFiles
+from selfselect.data.rows import Piece
+from selfselect.data.tables import TextFiles
 from selfselect.errors import (
     DataError,
     FormulaError,
@@ -270,7 +270,7 @@ def test_the_sample_is_of_all_rows_alike_and_in_their_order():
     pieces = [Piece(i, "", frame.iloc[37 * i : 37 * (i + 1)]) for i in range(11)]
     drawn = np.zeros(400)
     for seed in range(100):
-        parts = [survey.Drawn.of(piece, piece.frame, seed, 40) for piece in pieces]
+        parts = [survey.DrawnRows.of(piece, piece.frame, seed, 40) for piece in pieces]
         sample = reduce(add, parts).rows["place"].to_numpy()
         assert len(sample) == 40 and (np.diff(sample) > 0).all()
         shuffled = reduce(add, parts[::-1]).rows["place"].to_numpy()

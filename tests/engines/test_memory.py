@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from selfselect.engines import memory
-from selfselect.engines._sampling import spread_evenly
-from selfselect.engines.base import Parts
+from selfselect.engines.base import spread_evenly
 from selfselect.likelihoods import Batch, evaluate
+from selfselect.problem.batch import Parts
 
 ADDED = 1e-10
 """Sums of a few thousand terms in another order differ by rounding alone."""

@@ -15,12 +15,12 @@ import selfselect as ss
 from selfselect.engines import Memory, Torch
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
 from selfselect.likelihoods import evaluate, evaluate_places, sum_chances
-from selfselect.problem.grams import sum_columns, sum_grams
+from selfselect.problem.problem import sum_columns, sum_grams
 from selfselect.rules.base import RowData
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from selfselect.engines import _torch_kernels, _torch_tasks  # noqa: E402
+from selfselect.engines import _torch_tasks  # noqa: E402
 from selfselect.engines import torch as engine_module  # noqa: E402
 
 SUMS = 1e-12
@@ -308,9 +308,9 @@ def limited(most):
         met.append(rows.n_rows)
         if rows.n_rows > most:
             raise torch.OutOfMemoryError("no memory")
-        return _torch_kernels.PLAIN.known(rows, parameters, curved=curved)
+        return _torch_tasks.PLAIN.known(rows, parameters, curved=curved)
 
-    return met, lambda _: replace(_torch_kernels.PLAIN, known=known)
+    return met, lambda _: replace(_torch_tasks.PLAIN, known=known)
 
 
 def test_a_pass_without_room_takes_smaller_chunks(loaded, monkeypatch):
@@ -331,7 +331,7 @@ def test_a_device_without_any_room_is_said_so(loaded, monkeypatch):
 
 @pytest.mark.parametrize("room", [0, 228 * 1024])
 def test_what_a_pass_keeps_per_row_is_no_less_where_more_is_asked(room):
-    kernels = replace(_torch_kernels.PLAIN, room=room)
+    kernels = replace(_torch_tasks.PLAIN, room=room)
     for known, own_limits, width in product((True, False), (True, False), (5, 30, 60, 90)):
         plain, whole = (
             kernels.doubles_per_row(
@@ -354,7 +354,7 @@ def test_kernels_that_do_not_compile_give_way_to_plain_ones(loaded):
     def broken(*_, **__):
         raise RuntimeError("PassManager::run failed")
 
-    kernel = _torch_kernels._or_else(broken, lambda value: value + 1)
+    kernel = _torch_tasks._or_else(broken, lambda value: value + 1)
     with pytest.warns(ss.errors.SelfSelectWarning, match="could not be compiled"):
         assert kernel(1) == 2
     assert kernel(2) == 3

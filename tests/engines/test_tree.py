@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from selfselect.engines._tree import add_up, merge
+from selfselect.engines.dask import add_up, merge
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 3, 7, 8, 13])

@@ -71,8 +71,8 @@ def test_marginal_effects_step_inside_the_knots_of_splines(villagers, spline):
 def test_categories_that_no_memory_holds_are_refused_with_the_numbers(
     villagers, monkeypatch, formula
 ):
-    monkeypatch.setattr("selfselect.data.sizes.NO_QUESTION", 0)
-    monkeypatch.setattr("selfselect.data.sizes.memory_left", lambda: 1e6)
+    monkeypatch.setattr("selfselect.data.rows.NO_QUESTION", 0)
+    monkeypatch.setattr("selfselect.data.rows.memory_left", lambda: 1e6)
     table = villagers.assign(town=[f"town {i}" for i in range(3_000)])
     with pytest.raises(DataError, match=r"'town' has 3,000 categories.*216 MB of memory, and 1 MB"):
         ss.fit(formula, table, chosen="job")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import DataError, FormulaError
+from selfselect.errors import DataError, FormulaError, OptionError
 
 NO_LABELS = {
     "lists": ([1], [2]),
@@ -121,3 +121,41 @@ def test_a_table_stays_as_it_was_whatever_a_formula_asks(villagers):
     with pytest.raises(FormulaError):
         ss.fit("income ~ np.log(height, weight)", villagers, chosen="job")
     pd.testing.assert_frame_equal(villagers, before)
+
+
+@pytest.mark.parametrize("cost", [{"hunting": "income"}, {"hunting": "job"}, {"hunting": True}])
+def test_costs_that_are_the_outcome_the_choice_or_no_amount_are_refused(cost):
+    villagers = ss.simulators.village(200, seed=1).data
+    said = "is True" if True in cost.values() else "holds the (outcome|choice)"
+    for options in ({"cost": cost}, {"rule": ss.rules.Maximum(cost=cost)}):
+        with pytest.raises((FormulaError, OptionError), match=said):
+            ss.fit("income ~ height", villagers, chosen="job", **options)
+    with pytest.raises((FormulaError, OptionError), match=said):
+        ss.fit("np.log(income + 100) ~ height", villagers, chosen="job", cost=cost)
+
+
+def test_a_cost_may_be_a_part_of_a_ratio():
+    villagers = ss.simulators.village(200, seed=1).data.assign(hours=2.0)
+    villagers["hours"] += villagers["weight"] / 100
+    found = ss.fit("I(income / hours) ~ height", villagers, chosen="job", cost={"hunting": "hours"})
+    assert found.converged
+
+
+@pytest.mark.parametrize("kind", [ss.noises.Independent, ss.noises.Correlated, ss.noises.Types])
+def test_a_noise_that_was_not_called_is_refused(kind):
+    villagers = ss.simulators.village(100, seed=1).data
+    said = r"call the class: Independent\(\), not Independent"
+    for door in (ss.fit, ss.pose):
+        with pytest.raises(OptionError, match=said):
+            door("income ~ height", villagers, chosen="job", noise=kind)
+    with pytest.raises(OptionError, match=said):
+        ss.choose_alternatives("income ~ height", villagers, noise=kind)
+    with pytest.raises(OptionError, match=said):
+        ss.choose_noise("income ~ height", villagers, chosen="job", candidates={"one": kind})
+
+
+def test_the_cost_of_another_rule_is_not_the_outcome():
+    villagers = ss.simulators.village(200, seed=1).data
+    result = ss.fit("income ~ height", villagers, chosen="job")
+    with pytest.raises(FormulaError, match="'income', which holds the outcome"):
+        result.counterfactual(rule=ss.rules.Maximum(cost={"hunting": "income"}))

@@ -12,7 +12,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.data import sizes
+from selfselect.data import rows
 from selfselect.errors import DataError, OptionError
 
 NO_SEEDS = [-1, "a", 1.5, True, [1], float("nan"), np.float64(2.0)]
@@ -106,30 +106,30 @@ def test_the_shell_survives_a_thousand_million_alternatives(villagers, tmp_path)
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_numbers(monkeypatch):
-    monkeypatch.setattr(sizes, "memory_left", lambda: 3e9)
-    sizes.refuse_beyond_memory("A table", 2.9e9)
+    monkeypatch.setattr(rows, "memory_left", lambda: 3e9)
+    rows.refuse_beyond_memory("A table", 2.9e9)
     with pytest.raises(DataError, match=r"A table would take at least 4 GB .* 3 GB are free. Cut."):
-        sizes.refuse_beyond_memory("A table", 4e9, "Cut.")
-    monkeypatch.setattr(sizes, "memory_left", lambda: None)
-    sizes.refuse_beyond_memory("A table", 1e30)
+        rows.refuse_beyond_memory("A table", 4e9, "Cut.")
+    monkeypatch.setattr(rows, "memory_left", lambda: None)
+    rows.refuse_beyond_memory("A table", 1e30)
 
 
 def test_little_is_built_without_asking_how_much_memory_there_is(monkeypatch):
     def never():
         raise AssertionError
 
-    monkeypatch.setattr(sizes, "memory_left", never)
-    sizes.refuse_beyond_memory("Little", 1e8)
+    monkeypatch.setattr(rows, "memory_left", never)
+    rows.refuse_beyond_memory("Little", 1e8)
 
 
 def test_memory_that_is_left_is_a_number_that_a_process_can_believe():
-    left = sizes.memory_left()
+    left = rows.memory_left()
     assert left is None or 1e6 < left < 1e15
 
 
 def test_a_model_of_too_many_parameters_is_refused_before_its_matrices(villagers, monkeypatch):
-    monkeypatch.setattr(sizes, "memory_left", lambda: 10.0)
-    monkeypatch.setattr(sizes, "NO_QUESTION", 100)
+    monkeypatch.setattr(rows, "memory_left", lambda: 10.0)
+    monkeypatch.setattr(rows, "NO_QUESTION", 100)
     with pytest.raises(DataError, match=r"2 alternatives with 6 parameters or more would take"):
         ss.fit("income ~ height", villagers, chosen="job")
 

@@ -20,7 +20,7 @@ import selfselect as ss
 from selfselect.cli._tables import for_spreadsheets, write_table
 from selfselect.cli.main import _say, main
 from selfselect.errors import ArchiveError, DataError, ReportError
-from selfselect.results.files import whole_file, whole_folder, write_whole
+from selfselect.results.streaming import whole_file, whole_folder, write_whole
 
 FORMULA = "income ~ height + weight"
 
@@ -57,12 +57,12 @@ class FullDisk(io.FileIO):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Let every file that is written whole run out of room."""
-    from selfselect.results import files
+    from selfselect.results import streaming
 
     def opened(number, mode, closefd):
         return io.BufferedWriter(FullDisk(number, mode, closefd=closefd))
 
-    monkeypatch.setattr(files, "open", opened, raising=False)
+    monkeypatch.setattr(streaming, "open", opened, raising=False)
 
 
 # several writers
@@ -91,7 +91,7 @@ def test_many_threads_save_to_one_file_and_it_is_always_whole(fit, tmp_path):
 
 def test_many_processes_write_one_file_and_it_is_always_whole(tmp_path):
     code = (
-        "import sys\nfrom selfselect.results.files import write_whole\n"
+        "import sys\nfrom selfselect.results.streaming import write_whole\n"
         "for i in range(60):\n    write_whole(sys.argv[1], sys.argv[2] * 50_000)\n"
     )
     target = tmp_path / "file"
@@ -208,14 +208,17 @@ def test_a_folder_of_outputs_follows_no_link_inside(tmp_path):
 # full disks
 
 
-@pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_leaves_every_old_output_as_it_was(fit, villagers, tmp_path, capsys):
-    table, saved = tmp_path / "rows.parquet", tmp_path / "fit.json"
+@pytest.fixture
+def saved(fit, tmp_path):
+    """Return a fit that was saved while there was room."""
+    fit.save(tmp_path / "fit.json")
+    return tmp_path / "fit.json"
+
+
+@pytest.mark.usefixtures("saved", "full_disk")
+def test_a_full_disk_leaves_every_old_output_as_it_was(fit, saved, villagers, tmp_path, capsys):
+    table = tmp_path / "rows.parquet"
     villagers.to_parquet(table)
-    content = Path(__file__).parents[1] / "results" / "version1" / "known.json"
-    saved.write_bytes(content.read_bytes())
-    rows = villagers.assign(rent=1.0, near_woods=1)
-    rows.to_parquet(table)
     for name, words in {
         "predictions.csv": ["predict", saved, table, "--out"],
         "predictions.parquet": ["predict", saved, table, "--out"],

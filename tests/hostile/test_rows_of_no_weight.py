@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning, ExtrapolationWarning
+from selfselect.errors import ConvergenceWarning, DataError, ExtrapolationWarning
 from selfselect.inference.sandwich import make_positive
 from selfselect.inference.specification import _distance
 
@@ -119,3 +119,65 @@ def test_a_moment_that_does_not_vary_says_nothing():
     covariance = np.array([[2.0, 1e-9], [1e-9, -1e-20]])
     assert _distance(np.array([2.0, 1e-12]), covariance) == (pytest.approx(2.0), 1)
     assert _distance(np.zeros(2), np.zeros((2, 2))) == (0.0, 0)
+
+
+@pytest.mark.parametrize("kind", ["frequency", "probability"])
+@pytest.mark.parametrize("lacking", ["income", "job"])
+def test_rows_of_weight_zero_may_lack_their_outcome_or_choice(villagers, kind, lacking):
+    options = {"chosen": "job", "weights": "w", "weights_kind": kind}
+    wanted = ss.fit("income ~ height", villagers, **options)
+    odd = villagers.head(4).assign(w=0)
+    odd[lacking] = np.nan if lacking == "income" else None
+    found = ss.fit("income ~ height", pd.concat([villagers, odd], ignore_index=True), **options)
+    assert found.llf == pytest.approx(wanted.llf, rel=1e-10)
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-6)
+    assert found.facts.n_without_outcome == 0 and found.nobs == wanted.nobs
+    given = ss.fit(
+        "income ~ height", pd.concat([villagers, odd], ignore_index=True).drop(columns="w"),
+        **(options | {"weights": np.r_[np.ones(len(villagers)), np.zeros(4)]}),
+    )  # fmt: skip
+    assert given.llf == pytest.approx(wanted.llf, rel=1e-10)
+    counted = odd.assign(w=[0, 0, 1, 0])
+    with pytest.raises(DataError, match=r"^1 rows (were chosen but )?have no"):
+        ss.fit("income ~ height", pd.concat([villagers, counted], ignore_index=True), **options)
+
+
+@pytest.mark.parametrize("missing_outcome", ["raise", "silent", "drop"])
+def test_rows_of_weight_zero_that_say_nothing_are_left_out(villagers, missing_outcome):
+    data = villagers.drop(columns="job")
+    options = {
+        "alternatives": 2, "weights": "w", "weights_kind": "frequency", "seed": 1,
+        "solver": ss.solvers.MaximumLikelihood(starts=8),
+    }  # fmt: skip
+    wanted = ss.fit("income ~ height", data, **options)
+    odd = data.head(3).assign(income=np.nan, w=0)
+    found = ss.fit(
+        "income ~ height", pd.concat([data, odd], ignore_index=True),
+        missing_outcome=missing_outcome, **options,
+    )  # fmt: skip
+    assert found.llf == pytest.approx(wanted.llf, rel=1e-8)
+
+
+def test_selected_rows_of_weight_zero_may_lack_their_outcome(villagers):
+    rng = np.random.default_rng(1)
+    works = rng.random(len(villagers)) < 0.6
+    data = villagers.assign(works=works, wage=np.where(works, villagers["income"], np.nan))
+    odd = data.head(3).assign(works=True, wage=np.nan, w=0)
+    options = {"weights": "w", "weights_kind": "frequency"}
+    wanted = ss.sample_selection("wage ~ height", "works ~ height + weight", data, **options)
+    table = pd.concat([data, odd], ignore_index=True)
+    found = ss.sample_selection("wage ~ height", "works ~ height + weight", table, **options)
+    assert found.llf == pytest.approx(wanted.llf, rel=1e-8)
+
+
+def test_cases_of_weight_zero_may_lack_their_outcome():
+    tenders = ss.simulators.tender(200, seed=1).data
+    tenders["w"] = 1.0 * (tenders["tender"] > 3)
+    options = {
+        "case": "tender", "alternatives": "firm", "chosen": "won", "rule": "min", "shared": "all",
+        "weights": "w", "weights_kind": "frequency",
+    }  # fmt: skip
+    wanted = ss.fit("bid ~ size + distance", tenders, **options)
+    silent = tenders.assign(bid=tenders["bid"].where(tenders["tender"] > 3))
+    found = ss.fit("bid ~ size + distance", silent, **options)
+    assert found.llf == pytest.approx(wanted.llf, rel=1e-8)

@@ -72,8 +72,61 @@ def test_masked_arrays_and_text_are_refused_by_the_estimator(villagers, odd):
         ss.SelfSelectionRegressor().fit(**masked)
     if odd != "chosen":
         text = arrays | {odd: arrays[odd].astype(str).astype(object)}
-        with pytest.raises(DataError, match=f"{odd} holds text such as"):
+        with pytest.raises(DataError, match=f"{odd} must hold numbers, but it holds text such as"):
             ss.SelfSelectionRegressor().fit(**text)
+
+
+DAYS = np.datetime64("2020-01-01") + np.arange(400).astype("timedelta64[D]")
+HOURS = np.arange(400).astype("timedelta64[h]")
+TEXT = np.arange(400).astype(str)
+NO_NUMBERS = {
+    "an array of dates": (DAYS, "dates"),
+    "an array of durations": (HOURS, "durations"),
+    "an array of text": (TEXT, "text"),
+    "an array of bytes": (TEXT.astype(bytes), "bytes_"),
+    "a series of dates": (pd.Series(DAYS), "dates"),
+    "a series of dates with a zone": (pd.Series(DAYS).dt.tz_localize("UTC"), "dates"),
+    "a series of durations": (pd.Series(HOURS), "durations"),
+    "an index of dates": (pd.DatetimeIndex(DAYS), "dates"),
+    "a series of periods": (pd.Series(pd.PeriodIndex(DAYS, freq="D")), "dates"),
+    "a list of dates": (DAYS.tolist(), "dates"),
+    "a list of durations": (HOURS.tolist(), "durations"),
+    "a list of text": (TEXT.tolist(), "text"),
+    "categories of numbers": (pd.Categorical(np.arange(400)), "categories"),
+    "a frame of dates": (pd.DataFrame({"y": DAYS}), "dates"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_what_is_no_number_is_no_outcome_nor_a_weight(villagers, kind):
+    odd, said = NO_NUMBERS[kind]
+    X, y, chosen = villagers[["height", "weight"]].to_numpy(), villagers["income"], villagers["job"]
+    with pytest.raises(DataError, match=rf"y must hold numbers, but it holds .*{said}"):
+        ss.SelfSelectionRegressor().fit(X, odd, chosen=chosen)
+    with pytest.raises(DataError, match=rf"sample_weight must hold numbers.*{said}"):
+        ss.SelfSelectionRegressor().fit(X, y, chosen=chosen, sample_weight=odd)
+    model = ss.SelfSelectionRegressor().fit(X, y, chosen=chosen)
+    assert 0.0 < model.score(X, y) < 1.0
+    with pytest.raises(DataError, match=rf"y must hold numbers, but it holds .*{said}"):
+        model.score(X, odd)
+
+
+def test_what_is_no_number_is_no_covariate(villagers):
+    X, y, chosen = villagers[["height", "weight"]].to_numpy(), villagers["income"], villagers["job"]
+    mixed = np.column_stack([X.astype(object), DAYS.astype(object)])
+    model = ss.SelfSelectionRegressor()
+    for odd in (np.column_stack([DAYS, DAYS]), mixed, mixed.tolist()):
+        with pytest.raises(DataError, match="X must hold numbers, but it holds dates"):
+            model.fit(odd, y, chosen=chosen)
+    text = X.astype(object)
+    text[7, 1] = "tall"
+    with pytest.raises(DataError, match=r"X must .* numbers and text such as 'tall'"):
+        model.fit(text, y, chosen=chosen)
+    with pytest.raises(DataError, match=r"X must .* holds text such as '.*' \(row 0\)"):
+        model.fit(X.astype(str), y, chosen=chosen)
+    model.fit(X, y, chosen=chosen)
+    with pytest.raises(DataError, match="X must hold numbers, but it holds durations"):
+        model.predict(np.column_stack([HOURS, HOURS]))
 
 
 def test_dates_are_refused_by_the_estimator(villagers):

@@ -7,7 +7,7 @@ import selfselect as ss
 from selfselect import threads
 from selfselect.errors import DataError, OptionError
 from selfselect.inference import Bootstrap
-from selfselect.inference.bootstrap import bootstrap_draws
+from selfselect.inference.covariance import bootstrap_draws
 from selfselect.inference.dependence import Dependence
 from selfselect.solvers import Newton
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.inference.common_scale import common_scale_test
+from selfselect.inference.independence import common_scale_test
 from selfselect.noises import Correlated, Independent
 
 SAMPLES = 60

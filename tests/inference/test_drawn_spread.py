@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import selfselect as ss
-from selfselect.inference.drawn_spread import drawn_spread_test, excess_of_draws
+from selfselect.inference.statistics import drawn_spread_test, excess_of_draws
 
 
 @pytest.mark.parametrize(

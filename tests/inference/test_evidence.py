@@ -7,7 +7,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.engines.memory import RowsInMemory
-from selfselect.inference.moments import noise_moments
+from selfselect.inference.simulation import noise_moments
 from selfselect.likelihoods import Asked, sum_rows
 
 ROUNDING = 1e-9

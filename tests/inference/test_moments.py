@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.inference.moments import noise_moments
+from selfselect.inference.simulation import noise_moments
 
 INTEGRAL = 1e-7
 """Both sides are exact but for quadrature and the rounding of truncated tails."""

@@ -13,8 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.inference.moments import noise_moments
-from selfselect.inference.simulation import simulate_rows
+from selfselect.inference.simulation import noise_moments, simulate_rows
 from selfselect.likelihoods import row_terms
 from selfselect.noises.shapes import find_shape
 

@@ -12,7 +12,7 @@ import pytest
 import selfselect as ss
 from selfselect.cli.main import main
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.inference.surface import ProblemSurface
+from selfselect.inference.profile import ProblemSurface, profile_intervals
 from selfselect.likelihoods import evaluate
 from selfselect.solvers.climb import climb
 
@@ -138,6 +138,21 @@ def test_profiles_do_not_depend_on_units_or_the_order_of_rows(ends):
             factor * ends.loc[label, ["conf_low", "conf_high"]].to_numpy(dtype=float),
             rtol=1e-3, atol=1e-3,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["errors", "no errors"])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_ends_follow_the_unit_of_the_outcome_with_standard_errors_or_without(village, unit, known):
+    def ends_in(unit):
+        table = village.data.assign(income=unit * village.data["income"])
+        fit = ss.fit(village.formula, table, chosen="job")
+        errors = fit.bse.to_numpy() if known else np.full(len(fit.values), np.nan)
+        surface = ProblemSurface(fit.problem, fit.engine, fit.solution.free)
+        return profile_intervals(surface, errors, 0.95, range(len(errors)), False)
+
+    for here, there in zip(ends_in(1.0), ends_in(unit), strict=True):
+        assert here.reason == there.reason == ""
+        assert (there.low / unit, there.high / unit) == pytest.approx((here.low, here.high))
 
 
 def test_the_end_of_a_scale_is_where_the_fit_with_that_scale_known_has_fallen(village):

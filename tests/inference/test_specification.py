@@ -97,10 +97,37 @@ def test_a_rejection_comes_first_and_says_what_it_means():
 def test_a_summary_shows_the_bootstrap_once_it_was_run():
     fit = fit_of(table())
     assert "Asymptotic conditional-moment test of normality" in " ".join(fit.summary().notes)
-    test = fit.normality_test(39, seed=3)
+    test = fit.normality_test(99, seed=3)
     said = " ".join(fit.summary().notes)
-    assert f"{test}." in said and "(parametric bootstrap, 39 samples; 99 could reject)" in said
+    assert f"{test}." in said and "(parametric bootstrap, 99 samples)" in said
     assert "Asymptotic conditional-moment test of normality" not in said
+
+
+def test_pages_do_not_depend_on_a_test_that_cannot_reject():
+    # The smallest p-value of 39 samples is 0.025, and pages reject at 0.01.
+    fit = fit_of(table(noise=skewed, n_rows=3_000))
+    before, page = fit.rejections(), str(fit.summary())
+    few = fit.normality_test(39, seed=1)
+    assert not few.rejects() and "(parametric bootstrap, 39 samples; 99 could reject)" in str(few)
+    assert any(one.startswith("NORMALITY REJECTED") for one in before)
+    assert fit.rejections() == before and str(fit.summary()) == page
+
+
+def test_pages_keep_the_test_of_more_samples():
+    fit = fit_of(table(n_rows=300))
+    more = fit.normality_test(199, seed=1)
+    fit.normality_test(99, seed=1)
+    assert f"{more}." in fit.summary().notes
+    again = fit.normality_test(199, seed=2)
+    assert f"{again}." in fit.summary().notes
+
+
+def test_a_test_that_cannot_reject_leaves_untested_what_has_no_law():
+    data = table(n_rows=400).assign(g=np.arange(400) // 8)
+    fit = fit_of(data, cluster="g")
+    said = str(fit.diagnose())
+    assert fit.normality_test(19, seed=1).possible and "Not tested: normality" in said
+    assert str(fit.diagnose()) == said
 
 
 def test_the_same_seed_gives_the_same_p_value_and_another_may_not():
@@ -195,13 +222,13 @@ def test_an_estimate_that_is_no_optimum_is_a_reason_not_a_number():
 
 def test_a_loaded_fit_keeps_what_its_summary_showed(tmp_path):
     fit = fit_of(table())
-    test = fit.normality_test(39, seed=1)
+    test = fit.normality_test(99, seed=1)
     fit.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
-    assert loaded.normality_test(39) == test
+    assert loaded.normality_test(99) == test
     assert str(loaded.summary()) == str(fit.summary())
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
-        loaded.normality_test(99)
+        loaded.normality_test(199)
 
 
 def test_frequencies_of_more_rows_than_can_be_drawn_are_refused():

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
-from selfselect.kernels.bivariate import bivariate_terms, log_bivariate_cdf
+from selfselect.kernels.orthants import bivariate_terms, log_bivariate_cdf
 
 CORRELATIONS = (0.0, 0.3, -0.6, 0.9, -0.95, 0.99, -0.99)
 DIFFERENCED = 1e-5

@@ -20,9 +20,8 @@ import pytest
 import selfselect as ss
 from selfselect.engines.memory import RowsInMemory
 from selfselect.errors import NotCompiledWarning, OptionError, StaleBuildError
-from selfselect.kernels import _erfcx, compiled, shared_shock, status
-from selfselect.kernels._fused import RowArguments
-from selfselect.kernels.fused_known import FusedSums, sum_known_index
+from selfselect.kernels import compiled, joint, known_index, tails
+from selfselect.kernels.fused_known import FusedSums, RowArguments, sum_known_index
 from selfselect.likelihoods import evaluate
 
 
@@ -121,7 +120,7 @@ def test_an_interrupt_stops_a_kernel_in_the_middle() -> None:
     code = """
 import sys, threading, time, signal, os
 import numpy as np
-from selfselect.kernels._fused import RowArguments
+from selfselect.kernels.fused_known import RowArguments
 from selfselect.kernels.fused_known import sum_known_index
 n = 40_000_000
 one = np.broadcast_to(np.ones(1), (n, 1))
@@ -216,13 +215,13 @@ def test_the_sources_hold_the_polynomials_and_codes_of_python() -> None:
         body = re.search(rf"double {name}\[\d+\] = {{(.*?)}};", header, re.S)
         assert body is not None
         numbers = tuple(float(one) for one in body[1].split(",") if one.strip())
-        assert numbers == getattr(_erfcx, name)
-    assert f"CENTRE = {_erfcx.CENTRE};" in header
+        assert numbers == getattr(tails, name)
+    assert f"CENTRE = {tails.CENTRE};" in header
     blocks = (sources / "blocks.hpp").read_text("utf-8")
     codes = {"OBSERVED", "BELOW", "ABOVE", "BETWEEN", "UNKNOWN", "MAYBE"}
-    assert all(f"{name} = {getattr(status, name)}" in blocks for name in codes)
+    assert all(f"{name} = {getattr(known_index, name)}" in blocks for name in codes)
     atoms = (sources / "atoms.hpp").read_text("utf-8")
-    assert f"STEEP = {shared_shock.STEEP}, REACH = {shared_shock.REACH};" in atoms
+    assert f"STEEP = {joint.STEEP}, REACH = {joint.REACH};" in atoms
 
 
 @pytest.mark.compiled

@@ -7,8 +7,15 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from selfselect.kernels.known_index import row_terms, row_terms_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import (
+    ABOVE,
+    BELOW,
+    BETWEEN,
+    OBSERVED,
+    UNKNOWN,
+    row_terms,
+    row_terms_by_numpy,
+)
 from selfselect.kernels.tails import (
     interval_terms,
     interval_terms_by_numpy,

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels import ghk, shared_shock
-from selfselect.kernels._fused import FusedSums, RowArguments
-from selfselect.kernels.correlated_pair import correlated_pair_atoms
-from selfselect.kernels.fused_joint import JointSums, sum_joint
-from selfselect.kernels.joint import JointTerms
-from selfselect.kernels.status import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN
+from selfselect.kernels import ghk, joint
+from selfselect.kernels.fused_known import FusedSums, RowArguments
+from selfselect.kernels.fused_unknown import JointSums, sum_joint
+from selfselect.kernels.joint import JointTerms, correlated_pair_atoms
+from selfselect.kernels.known_index import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("instructions")
 
@@ -86,7 +85,7 @@ def oracle(rows: RowArguments, extras: Array, nodes: int | None, *, absolute: bo
     if nodes is None:
         terms = correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=True)
     else:
-        terms = shared_shock._mix(a, chosen, side, extras, nodes=nodes, curvature=True)
+        terms = joint._mix(a, chosen, side, extras, nodes=nodes, curvature=True)
     h, (k, width), q = rows.h, rows.columns.shape, len(extras)
     assert terms.hessian is not None
     loglik = terms.loglik + np.log(h)[chosen]
@@ -278,8 +277,8 @@ def test_atoms_of_a_shared_shock_agree_with_the_oracle(k: int, size: float, far:
     a = far * rng.normal(size=(300, k))
     chosen, side = rng.integers(0, k, 300), rng.integers(-1, 2, (300, k)).astype(np.int8)
     loadings = size * rng.normal(size=k)
-    actual = shared_shock.shared_shock_atoms(a, chosen, side, loadings, nodes=NODES, curvature=True)
-    expected = shared_shock._mix(a, chosen, side, loadings, nodes=NODES, curvature=True)
+    actual = joint.shared_shock_atoms(a, chosen, side, loadings, nodes=NODES, curvature=True)
+    expected = joint._mix(a, chosen, side, loadings, nodes=NODES, curvature=True)
     assert actual.hessian is not None and expected.hessian is not None
     assert close(actual.loglik, expected.loglik)
     assert close(actual.gradient, expected.gradient)
@@ -307,7 +306,7 @@ def test_simulated_atoms_agree_with_the_oracle(p: int, far: float, draws: int) -
 def test_atoms_out_of_range_are_refused() -> None:
     a, side = np.zeros((2, 2)), np.zeros((2, 2), np.int8)
     with pytest.raises(ValueError, match="disagree"):
-        shared_shock.shared_shock_atoms(
+        joint.shared_shock_atoms(
             a, np.array([0, 2]), side, np.ones(2), nodes=NODES, curvature=False
         )
 

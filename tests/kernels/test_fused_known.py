@@ -9,17 +9,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_known import (
     GUMBEL,
     GUMBEL_MIN,
     LOGISTIC,
     NORMAL,
     FusedSums,
+    RowArguments,
     sum_known_index,
 )
-from selfselect.kernels.known_index import RowTerms, row_terms_by_numpy, sum_rows
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import (
+    ABOVE,
+    BELOW,
+    BETWEEN,
+    OBSERVED,
+    UNKNOWN,
+    BoxTerms,
+    row_terms_by_numpy,
+    sum_rows,
+)
 from selfselect.kernels.tails import interval_terms_by_numpy, mills_terms_by_numpy
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.noises.shapes import gumbel, gumbel_min, logistic
@@ -96,12 +104,12 @@ class Case(RowArguments):
             hessian[j][np.ix_(places, places)] = sums.hessian
         return FusedSums(loglik, score, hessian)
 
-    def sizes_of_terms(self, design: Array, terms: RowTerms, j: int, limit: Array) -> RowTerms:
+    def sizes_of_terms(self, design: Array, terms: BoxTerms, j: int, limit: Array) -> BoxTerms:
         """Return the terms' absolute values; of a row between two limits those of its two ends.
 
         The densities at the ends of a narrow interval are huge, and cancel.
         """
-        sizes = RowTerms(*map(np.abs, vars(terms).values()))
+        sizes = BoxTerms(*map(np.abs, vars(terms).values()))
         if self.upper is None:
             return sizes
         here = self.status[:, j] == BETWEEN

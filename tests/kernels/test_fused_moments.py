@@ -8,11 +8,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from selfselect.kernels._fused import RowArguments
-from selfselect.kernels.fused_moments import FusedMoments, sum_moments
-from selfselect.kernels.hermite import independent_means
-from selfselect.kernels.known_index import row_terms_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.kernels.fused_known import FusedMoments, RowArguments, sum_moments
+from selfselect.kernels.joint import independent_means
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED, UNKNOWN, row_terms_by_numpy
 
 pytestmark = pytest.mark.usefixtures("instructions")
 

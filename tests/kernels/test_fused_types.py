@@ -11,14 +11,13 @@ import pytest
 
 from selfselect.data.rows import Rows
 from selfselect.engines.memory import CHUNK, RowsInMemory
-from selfselect.kernels.fused_types import sum_types
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.kernels.fused_unknown import sum_types
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.likelihoods import evaluate
-from selfselect.likelihoods._fused import row_arguments
+from selfselect.likelihoods.boxes import row_arguments
 from selfselect.noises import Types
 from selfselect.posing import pose
-from selfselect.problem.batch import Batch
-from selfselect.problem.observation import Observation
+from selfselect.problem.batch import Batch, Observation
 
 pytestmark = pytest.mark.usefixtures("instructions")
 

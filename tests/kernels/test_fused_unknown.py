@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels._fused import RowArguments
-from selfselect.kernels.fused_unknown import FusedSums, sum_places, sum_unknown_index
-from selfselect.kernels.status import MAYBE, UNKNOWN
+from selfselect.kernels.fused_known import FusedSums, RowArguments
+from selfselect.kernels.fused_unknown import sum_places, sum_unknown_index
+from selfselect.kernels.known_index import MAYBE, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature, sum_rows
 
 Array = NDArray[np.float64]

@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels._fused import RowArguments
-from selfselect.kernels.fused_joint import JointSums
-from selfselect.kernels.fused_known import GUMBEL, GUMBEL_MIN, LOGISTIC, MIXTURE, NORMAL, STUDENT
-from selfselect.kernels.fused_unknown import sum_unknown_index, sum_unknown_shapes
+from selfselect.kernels.fused_known import (
+    GUMBEL,
+    GUMBEL_MIN,
+    LOGISTIC,
+    MIXTURE,
+    NORMAL,
+    STUDENT,
+    RowArguments,
+)
+from selfselect.kernels.fused_unknown import JointSums, sum_unknown_index, sum_unknown_shapes
+from selfselect.kernels.known_index import MAYBE, UNKNOWN
 from selfselect.kernels.mixture import ShapeTerms
-from selfselect.kernels.status import MAYBE, UNKNOWN
 from selfselect.noises.shapes import find_shape
 from selfselect.noises.shapes._mixture import MixtureFamily
 from selfselect.noises.shapes._student import StudentFamily, student_shape

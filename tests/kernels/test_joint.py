@@ -10,10 +10,13 @@ from scipy import integrate
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from selfselect.kernels.correlated_pair import correlated_pair_atoms
 from selfselect.kernels.ghk import ghk_atoms, row_keys
-from selfselect.kernels.joint import independent_atoms
-from selfselect.kernels.shared_shock import shared_shock_atoms, shared_shock_means
+from selfselect.kernels.joint import (
+    correlated_pair_atoms,
+    independent_atoms,
+    shared_shock_atoms,
+    shared_shock_means,
+)
 
 pytestmark = pytest.mark.usefixtures("every_kernel")
 

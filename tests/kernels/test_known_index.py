@@ -3,8 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from selfselect.kernels.known_index import row_terms, sum_rows
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import (
+    ABOVE,
+    BELOW,
+    BETWEEN,
+    OBSERVED,
+    UNKNOWN,
+    row_terms,
+    sum_rows,
+)
 
 pytestmark = pytest.mark.usefixtures("every_kernel")
 

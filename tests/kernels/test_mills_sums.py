@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from selfselect.kernels.mills_sums import IntervalRows, SignedRows
+from selfselect.kernels.selected import IntervalRows, SignedRows
 
 pytestmark = pytest.mark.usefixtures("instructions")
 

@@ -11,13 +11,12 @@ from scipy.special import ndtr
 
 from selfselect.data.rows import Rows
 from selfselect.kernels.compiled import extension
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.kernels.mixture import mixture_sums, mixture_sums_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import evaluate
 from selfselect.noises import Mixture
 from selfselect.posing import pose
-from selfselect.problem.batch import Batch
-from selfselect.problem.observation import Observation
+from selfselect.problem.batch import Batch, Observation
 
 pytestmark = pytest.mark.usefixtures("instructions")
 

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from selfselect.kernels.bivariate import log_bivariate_cdf
-from selfselect.kernels.orthants import hermite_means, keys, log_orthant, orthant_slopes
-from selfselect.kernels.trivariate import log_trivariate_cdf
+from selfselect.kernels.orthants import TRIPLE_NODES as PANEL
+from selfselect.kernels.orthants import (
+    _triple_panels,
+    hermite_means,
+    keys,
+    log_bivariate_cdf,
+    log_orthant,
+    log_trivariate_cdf,
+    orthant_slopes,
+)
 
 STEP = 1e-5
+EXACT = 1e-14
+"""Rounding of a probability of about one."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
@@ -50,6 +59,40 @@ def test_three_normals_against_quadrature_also_far_out(seed, shift):
     np.testing.assert_allclose(
         log_trivariate_cdf(a, correlation), by_quadrature(a, correlation), rtol=1e-11, atol=1e-11
     )
+
+
+def of_one_factor(a, loadings):
+    """Integrate over the factor that makes three normals dependent: no Φ₂ and no path is used."""
+    left = np.sqrt(1.0 - loadings**2)
+    bends = (a / loadings)[:, None] + np.linspace(-8.0, 8.0, 33) * (left / abs(loadings))[:, None]
+    ends = np.unique(
+        np.clip(np.concatenate([bends.ravel(), np.linspace(-12.0, 12.0, 49)]), -12, 12)
+    )
+    low, high = ends[:-1, None], ends[1:, None]
+    s = (0.5 * (low + high) + 0.5 * (high - low) * NODES).ravel()
+    chances = ndtr((a[:, None] - loadings[:, None] * s) / left[:, None]).prod(axis=0)
+    density = np.exp(-0.5 * s * s) / np.sqrt(2.0 * np.pi)
+    return (0.5 * (high - low) * WEIGHTS).ravel() @ (chances * density)
+
+
+@pytest.mark.parametrize("signs", [(1, 1, 1), (1, -1, 1), (-1, 1, 1)])
+@pytest.mark.parametrize("largest", [0.5, 0.8, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("others", [1.0, 0.6])
+def test_close_to_dependence_it_is_as_exact_as_elsewhere(signs, largest, others):
+    loadings = np.array(signs) * np.sqrt(largest * np.array([1.0, 1.0, others]))
+    correlation = np.outer(loadings, loadings)
+    np.fill_diagonal(correlation, 1.0)
+    a = np.random.default_rng(0).normal(0.0, 1.2, (3, 40))
+    wanted = np.array([of_one_factor(one, loadings) for one in a.T])
+    np.testing.assert_allclose(
+        np.exp(log_trivariate_cdf(a, correlation)), wanted, rtol=1e-10, atol=EXACT
+    )
+
+
+def test_ordinary_correlations_take_one_panel():
+    for size in (0.0, 0.3, 0.6):
+        correlation = np.full((3, 3), size) + (1.0 - size) * np.eye(3)
+        assert len(_triple_panels(correlation)[0]) == len(PANEL)
 
 
 def test_a_steep_mode_with_a_long_tail_is_resolved():

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED
 from selfselect.kernels.known_index import row_terms as known_terms
-from selfselect.kernels.ranked import log_chance_of_count, sides_of_others
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
+from selfselect.kernels.unknown_index import log_chance_of_count, sides_of_others
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.rules import Maximum, Minimum, Ranked
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from selfselect.kernels.bivariate import log_bivariate_cdf
-from selfselect.kernels.selected_interval import selected_interval_terms
+from selfselect.kernels.orthants import log_bivariate_cdf
+from selfselect.kernels.selected import selected_interval_terms
 from selfselect.kernels.tails import interval_terms
 
 N_ROWS = 300

@@ -7,17 +7,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from selfselect.kernels import (  # noqa: E402
-    _erfcx,
-    torch_card,
-    torch_cuda,
-    torch_known,
-    torch_rows,
-    torch_tails,
-    torch_unknown,
+from selfselect.kernels import tails, torch_card, torch_known, torch_rows  # noqa: E402
+from selfselect.kernels.known_index import (  # noqa: E402
+    ABOVE,
+    BELOW,
+    MAYBE,
+    OBSERVED,
+    UNKNOWN,
+    row_terms,
 )
-from selfselect.kernels.known_index import row_terms  # noqa: E402
-from selfselect.kernels.status import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN  # noqa: E402
 from selfselect.kernels.tails import interval_terms, mills_terms  # noqa: E402
 from selfselect.kernels.unknown_index import memberships  # noqa: E402
 
@@ -43,7 +41,7 @@ def tensor(values):
 
 
 def test_tails_agree_with_the_oracle_at_any_distance():
-    found, wanted = torch_tails.tails(tensor(FAR)), mills_terms(FAR)
+    found, wanted = torch_rows.tails(tensor(FAR)), mills_terms(FAR)
     slope = (found.ratio * found.excess).numpy()
     np.testing.assert_allclose(found.log_cdf.numpy(), wanted.log_cdf, rtol=TERM, atol=TINY)
     np.testing.assert_allclose(found.ratio.numpy(), wanted.ratio, rtol=TERM, atol=TINY)
@@ -58,7 +56,7 @@ def test_tails_agree_with_the_oracle_at_any_distance():
 @pytest.mark.parametrize("start", [-300.0, -20.0, -3.0, -0.4, 0.0, 0.2, 2.0, 12.0, 200.0])
 def test_intervals_agree_with_the_oracle(start, width):
     lower, upper = np.array([start]), np.array([start + width])
-    found, wanted = torch_tails.interval(tensor(lower), tensor(upper)), interval_terms(lower, upper)
+    found, wanted = torch_rows.interval(tensor(lower), tensor(upper)), interval_terms(lower, upper)
     np.testing.assert_allclose(found.log_mass.numpy(), wanted.log_mass, rtol=TERM, atol=1e-15)
     for name in ("lower_density", "upper_density"):
         np.testing.assert_allclose(
@@ -76,7 +74,7 @@ def test_a_row_of_the_known_index_agrees_with_the_oracle_at_any_distance(code):
     np.testing.assert_allclose(found.curvature[0].numpy(), -wanted.curvature, rtol=TERM, atol=TINY)
     observed = len(a) * (code == OBSERVED)
     assert float(found.observed[0]) == observed
-    value = float(found.loglik) - observed * torch_tails.HALF_LOG_TWO_PI
+    value = float(found.loglik) - observed * torch_rows.HALF_LOG_TWO_PI
     assert value == pytest.approx(wanted.loglik.sum(), rel=TERM)
 
 
@@ -97,7 +95,7 @@ def test_a_row_of_the_unknown_index_agrees_with_the_oracle(side, spread):
     candidate[:, 0] |= ~candidate.any(axis=1)
     wanted = memberships(location, h, limit, side=side, candidate=candidate)
     status = np.where(candidate, MAYBE, UNKNOWN).astype(np.int8)
-    found = torch_unknown.unknown_terms(
+    found = torch_known.unknown_terms(
         tensor((side * (h * limit[:, None] - location)).T),
         tensor(h),
         tensor(status.T),
@@ -117,7 +115,7 @@ def test_a_row_of_the_unknown_index_agrees_with_the_oracle(side, spread):
 def test_a_row_to_which_nothing_is_open_adds_nothing():
     status = tensor(np.full((2, 1), UNKNOWN, np.int8))
     h = tensor(np.ones(2))
-    found = torch_unknown.unknown_terms(tensor([[np.nan], [1.0]]), h, status, None, side=1.0)
+    found = torch_known.unknown_terms(tensor([[np.nan], [1.0]]), h, status, None, side=1.0)
     for part in vars(found).values():
         assert not part.any()
 
@@ -147,7 +145,7 @@ def test_a_pass_is_cut_so_that_every_gram_matrix_has_a_warp_and_blocks_fit(known
     for width in (3, 8, 22, 32):
         for k in (1, 2, 3, 4, 7):
             sizes = torch_card.Sizes.of(k, known=known, curvature=curvature)
-            shape = torch_card.Shape.of(width, k, sizes, ROOM)
+            shape = torch_card.PassShape.of(width, k, sizes, ROOM)
             fits = torch_card.fits(width, k, known=known, curvature=curvature, room=ROOM)
             assert fits == (shape is not None)
             if shape is not None:
@@ -159,11 +157,11 @@ def test_a_pass_is_cut_so_that_every_gram_matrix_has_a_warp_and_blocks_fit(known
 
 
 def test_sources_for_a_card_carry_sizes_and_the_polynomials():
-    text = torch_cuda.source("sums.cu", WIDTH=22, K=3)
+    text = torch_card.source("sums.cu", WIDTH=22, K=3)
     assert text.startswith("#define WIDTH 22\n#define K 3\n")
-    assert f"{_erfcx.GAP[0]!r}, {_erfcx.GAP[1]!r}" in text
+    assert f"{tails.GAP[0]!r}, {tails.GAP[1]!r}" in text
     assert text.index("known_row(double at") < text.index("sum_rows(const double *table")
-    assert "unknown_terms(const double *given" in torch_cuda.source("terms.cu", K=2)
+    assert "unknown_terms(const double *given" in torch_card.source("terms.cu", K=2)
 
 
 on_a_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
@@ -215,9 +213,9 @@ def test_sums_on_a_card_agree_whatever_the_width(width, k, n_rows):
         for side in (1.0, -1.0):
             for curvature in ("none", "complete", "exact"):
                 options = {"side": side, "curvature": curvature}
-                wanted = torch_unknown.sum_unknown_rows(rows, places[0], **options)
+                wanted = torch_known.sum_unknown_rows(rows, places[0], **options)
                 assert_close(torch_card.sum_unknown_rows(moved, there[0], **options), wanted)
-            wanted = torch_unknown.sum_unknown_places(rows, places, side=side)
+            wanted = torch_known.sum_unknown_places(rows, places, side=side)
             assert_close(torch_card.sum_unknown_places(moved, there, side=side), wanted)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from selfselect.kernels.status import BETWEEN
+from selfselect.kernels.known_index import BETWEEN
 from selfselect.likelihoods import Batch, Evaluation, evaluate
 from selfselect.rules import Maximum
 

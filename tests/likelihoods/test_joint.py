@@ -14,7 +14,7 @@ from selfselect.data.equations import Equation
 from selfselect.engines.memory import Memory
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.noises import Correlated, Independent, SharedShock
-from selfselect.noises._pairs import as_matrix
+from selfselect.noises._shaped import as_matrix
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.kernels.hermite import hermite_values
+from selfselect.kernels.joint import hermite_values
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.likelihoods.polyhedra import Polyhedra
 from selfselect.noises import Independent

@@ -11,16 +11,15 @@ import pytest
 import selfselect as ss
 from selfselect.engines import Memory
 from selfselect.likelihoods import evaluate, row_terms
-from selfselect.likelihoods._masses import sampled_loglik
-from selfselect.likelihoods.sampled import SampledSums, Sweep, sample_scores
+from selfselect.likelihoods.sampled import SampledSums, Sweep, sample_scores, sampled_loglik
 from selfselect.moments._expectations import expectations
-from selfselect.moments.simulated import simulated_expectations
+from selfselect.moments.mixed import simulated_expectations
 from selfselect.noises import KnownCovariance
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import RowData
 from selfselect.samplers import BoxExact, EllipticalSlice
-from selfselect.solvers._draws import start_chains
+from selfselect.solvers.monte_carlo_newton import start_chains
 
 DEVIATIONS = 4.5
 """Monte-Carlo standard errors within which a sum by draws must agree with the exact one."""

@@ -8,8 +8,10 @@ from functools import lru_cache, partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import laplace
 
 import selfselect as ss
+from selfselect.errors import ConvergenceWarning
 from selfselect.likelihoods.joint import Joint
 from selfselect.noises import Independent, Mixture, Student
 
@@ -180,3 +182,25 @@ def test_compiled_kernels_give_the_same_fit(name, without_compiled_kernels):
     np.testing.assert_allclose(fused.params, plain.params, rtol=FIT, atol=FIT)
     np.testing.assert_allclose(fused.bse, plain.bse, rtol=1e-6)
     assert fused.llf == pytest.approx(plain.llf, rel=1e-11)
+
+
+def test_the_log_likelihood_is_that_of_the_parameters_where_a_fit_did_not_converge():
+    """The optimum under Laplace noise is reached through rounded kinks, or not at all."""
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 60))
+    means = np.column_stack([np.ones(60), x, z]) @ rng.normal(size=(2, 3)).T
+    y = (means + 0.7 * rng.laplace(size=(60, 2))).max(axis=1)
+    with pytest.warns(ConvergenceWarning):
+        fit = ss.fit(
+            "y ~ x + z", pd.DataFrame({"x": x, "z": z, "y": y}), alternatives=2, seed=0,
+            noise=Independent(shape="laplace"),
+        )  # fmt: skip
+    a, b = (
+        (y - fit.params[j, "Intercept"] - fit.params[j, "x"] * x - fit.params[j, "z"] * z)
+        / fit.params[j, "scale"]
+        for j in (1, 2)
+    )
+    scales = [fit.params[j, "scale"] for j in (1, 2)]
+    of_a = laplace.logpdf(a) - np.log(scales[0]) + laplace.logcdf(b)
+    of_b = laplace.logpdf(b) - np.log(scales[1]) + laplace.logcdf(a)
+    assert fit.llf == pytest.approx(np.logaddexp(of_a, of_b).sum(), abs=1e-6)

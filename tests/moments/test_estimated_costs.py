@@ -8,9 +8,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.moments.choose import moments_of
-from selfselect.moments.joint import JointMoments
+from selfselect.moments.joint import JointMoments, TripleMoments
 from selfselect.moments.margins import MarginMoments
-from selfselect.moments.triple import TripleMoments
 from selfselect.noises import Independent, Mixture
 
 QUADRATURE = 2e-5

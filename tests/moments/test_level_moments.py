@@ -10,7 +10,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.moments import joint
-from selfselect.moments.levels import LevelMoments, Logarithm
+from selfselect.moments.choose import moments_of as choose_moments
+from selfselect.moments.mixed import LevelMoments, Logarithm
 
 DRAWS = 20_000
 SIMULATED = 0.02
@@ -58,6 +59,30 @@ def test_levels_of_log1p_are_lower_by_one_in_every_group(fit: Any) -> None:
     np.testing.assert_allclose(other.given_seen, one.given_seen - 1.0, rtol=1e-12, atol=1e-12)
     means = [moments.latent(fit.values, rows) for moments in (plain, lower)]
     np.testing.assert_allclose(means[1], means[0] - 1.0, rtol=1e-12, atol=1e-12)
+
+
+SHIFTED = {
+    "independent": ss.noises.Independent(),
+    "correlated": ss.noises.Correlated(scale=[0.5, 0.4], correlation=0.5),
+    "known covariance, simulated": ss.noises.KnownCovariance([[0.25, 0.1], [0.1, 0.16]]),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_a_shift_of_means_is_one_of_constants(name: str, table: pd.DataFrame) -> None:
+    """Levels ask for it: weighing by e^y moves every mean by its covariance with y."""
+    noise = SHIFTED[name]
+    fit = ss.fit("y ~ x + z", table, chosen="job", noise=noise, seed=0)
+    shift = np.array([0.4, -0.3])
+    moved = fit.values.copy()
+    moved[[fit.names.index("a:Intercept"), fit.names.index("b:Intercept")]] += shift
+    moments, rows = choose_moments(fit.problem), fit.rows.take(slice(0, 20))
+    here = moments.expectations(fit.values, rows, shift=shift)
+    there = moments.expectations(moved, rows)
+    np.testing.assert_allclose(here.chance, there.chance, atol=1e-9)
+    np.testing.assert_allclose(here.outcome, there.outcome, atol=1e-9)
+    plain = moments.expectations(fit.values, rows)
+    assert (here.chance[:, 0] > plain.chance[:, 0] + 0.01).any()
 
 
 def test_slopes_take_passes_by_alternative_and_not_by_covariate(

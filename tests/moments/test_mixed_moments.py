@@ -122,6 +122,18 @@ def test_effects_under_types_are_finite_and_add_up() -> None:
         assert len(table_of.table)
 
 
+@pytest.mark.parametrize(("unit", "of_x"), [(1e9, 1e-6), (1e-9, 1e6)])
+def test_errors_of_effects_do_not_depend_on_units(unit: float, of_x: float) -> None:
+    data = table().assign(y=unit * table()["y"], x=of_x * table()["x"])
+    there = ss.fit("y ~ x", data, chosen="job", panel="person", noise=Types(2), seed=0)
+    here = fitted("shifts each")
+    for ask, size in (("potential_outcomes", unit), ("choice_probabilities", 1.0)):
+        found, wanted = (
+            getattr(fit, ask)().table[["estimate", "std_error"]] for fit in (there, here)
+        )
+        np.testing.assert_allclose(found / size, wanted, rtol=1e-6)
+
+
 def test_levels_of_a_logarithm_agree_with_draws() -> None:
     data = table().assign(wage=lambda frame: np.exp(0.5 * frame["y"]))
     fit = ss.fit("log(wage) ~ x", data, chosen="job", panel="person", noise=Types(2), seed=0)

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.moments.base import latent_means, noise_covariance
+from selfselect.moments.base import covariance_of_rows, latent_means
 from selfselect.moments.choose import moments_of
-from selfselect.moments.joint import JointMoments
+from selfselect.moments.joint import JointMoments, PairMoments
 from selfselect.moments.margins import MarginMoments
-from selfselect.moments.pair import PairMoments
 from selfselect.noises import Correlated, Independent, SharedShock
 
 QUADRATURE = 1e-6
@@ -112,7 +111,7 @@ def test_means_are_those_of_draws(table, rule):
     rows = result.rows.take(np.flatnonzero(chances.min(axis=1) > 0.1)[:2])
     found = moments.expectations(result.values, rows)
     means = latent_means(result.problem, result.values, rows)
-    covariance = noise_covariance(result.problem, result.values, rows)[0]
+    covariance = covariance_of_rows(result.problem, result.values, rows)[0]
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(2), covariance, DRAWS)
     for row in range(2):
         latent = means[row] + draws

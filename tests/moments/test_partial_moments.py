@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfselect.moments import _largest
-from selfselect.moments._derivatives import PartialMoments, partial_moments, partial_values
+from selfselect.moments import _expectations
 from selfselect.moments._expectations import chances, expectations
+from selfselect.moments.margins import PartialMoments, partial_moments, partial_values
+from selfselect.noises.shapes import find_shape
 from selfselect.noises.shapes._mixture import MixtureShape
+from selfselect.noises.shapes._student import student_shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules.base import RowData
@@ -124,6 +126,26 @@ def test_bounds_beyond_all_numbers_are_no_trouble() -> None:
     assert found.value[1, 0].tolist() == pytest.approx([1.0, 0.0])
 
 
+@pytest.mark.parametrize("name", ["logistic", "laplace", "gumbel", "gumbel_min", "student"])
+@pytest.mark.parametrize("known", [False, True])
+def test_limits_that_some_outcomes_have_and_others_lack_have_slopes(name: str, known: bool) -> None:
+    # No exp(y) is below a 3 - y that is negative, so some limits are infinite and others not.
+    rule = MonotoneArgmax(["exp", 1.5, (lambda y: 3.0 - y, lambda v: 3.0 - v)])
+    rng = np.random.default_rng(5)
+    shapes = [student_shape(3.0) if name == "student" else find_shape(name)] * 3
+    means, scales = 1.0 + rng.normal(size=(6, 3)), SCALES["alike"]
+    rows = known_of(6, rng) if known else RowData()
+    found = partial_moments(rule, means, scales, rows, shapes)
+    for j in range(3):
+        move = STEP * np.eye(3)[j]
+        ends = [partial_values(rule, means + way * move, scales, rows, shapes) for way in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2 * STEP)
+        np.testing.assert_allclose(found.by_mean[..., j], slope, atol=DIFFERENCES)
+        ends = [partial_values(rule, means, scales + way * move, rows, shapes) for way in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2 * STEP)
+        np.testing.assert_allclose(found.by_scale[..., j], slope, atol=DIFFERENCES)
+
+
 def skewed_mixture(share: float, spread: float) -> MixtureShape:
     """Return a mixture of two normals with mean zero and variance one."""
     shares, means = np.array([share, 1 - share]), np.array([-0.9, 0.9 * share / (1 - share)])
@@ -147,9 +169,9 @@ def test_mixtures_of_normals_by_the_kernel_are_those_by_quadrature(
     rng = np.random.default_rng(7)
     means, scales, margins = rng.normal(size=(40, 3)), SCALES["alike"], MIXTURES[shapes]
     asked = (RULES[name], means, scales, known_of(40, rng), margins)
-    assert _largest.of_largest(RULES[name], scales, margins)
+    assert _expectations.of_largest(RULES[name], scales, margins)
     fast, fast_chances, expected = partial_moments(*asked), chances(*asked), expectations(*asked)
-    monkeypatch.setattr(_largest, "MOST_COMBINATIONS", 0)
+    monkeypatch.setattr(_expectations, "MOST_COMBINATIONS", 0)
     slow, reference = partial_moments(*asked), expectations(*asked)
     for field in ("value", "by_mean", "by_scale"):
         np.testing.assert_allclose(getattr(fast, field), getattr(slow, field), atol=QUADRATURE)

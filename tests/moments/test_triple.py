@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.moments.base import latent_means, noise_covariance
+from selfselect.moments.base import covariance_of_rows, latent_means
 from selfselect.moments.choose import moments_of
-from selfselect.moments.joint import JointMoments
-from selfselect.moments.triple import TripleMoments
+from selfselect.moments.joint import JointMoments, TripleMoments
 from selfselect.noises import Correlated
 
 ROUNDING = 1e-9
@@ -69,7 +68,7 @@ def test_chances_add_up_to_one_and_means_to_the_latent_means(case):
 def test_moments_are_those_of_draws(case):
     problem, values, rows = case
     found = moments_of(problem).expectations(values, rows)
-    root = np.linalg.cholesky(noise_covariance(problem, values, rows)[0])
+    root = np.linalg.cholesky(covariance_of_rows(problem, values, rows)[0])
     noise = np.random.default_rng(5).normal(size=(DRAWS, 3)) @ root.T
     way = 1.0 if "max" in type(problem.rule).__name__.lower() else -1.0
     costs = 0.0 if rows.known.costs is None else rows.known.costs

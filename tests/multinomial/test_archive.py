@@ -91,6 +91,8 @@ def test_a_loaded_fit_says_what_the_fit_said_to_the_last_digit(
         ("facts", {"n_rows": -1}, "no data has"),
         ("coding", {"coder_of": [0, 1, 2]}, "selection equation, or its formula|other terms"),
         ("logit", {"n_steps": -1}, "no solver returns"),
+        ("conditions", [1.0, 0.5, 2.0], "condition numbers"),
+        ("conditions", [1.0], "condition numbers"),
     ],
 )
 def test_a_file_that_was_changed_is_refused(
@@ -105,6 +107,17 @@ def test_a_file_that_was_changed_is_refused(
     (tmp_path / "fit.json").write_text(json.dumps(sealed(content)))
     with pytest.raises(ArchiveError, match=words):
         ss.load(tmp_path / "fit.json")
+
+
+def test_a_file_without_condition_numbers_loads(dmf1: ss.MultinomialResult, tmp_path: Path) -> None:
+    """They were not saved before they were measured."""
+    dmf1.save(tmp_path / "fit.json")
+    content = json.loads((tmp_path / "fit.json").read_text())
+    del content["conditions"]
+    (tmp_path / "fit.json").write_text(json.dumps(sealed(content)))
+    old = ss.load(tmp_path / "fit.json")
+    assert old.conditions == ()
+    assert str(old.summary()) == str(dmf1.summary())
 
 
 def test_the_report_holds_summary_effects_and_assumptions(

@@ -7,8 +7,14 @@ import pytest
 from scipy.special import ndtri
 
 from selfselect.errors import OptionError
-from selfselect.multinomial.corrections import CORRECTIONS, Correction, find_correction
-from selfselect.multinomial.extremes import chosen_normal, unchosen_gumbel, unchosen_normal
+from selfselect.multinomial.corrections import (
+    CORRECTIONS,
+    Correction,
+    chosen_normal,
+    find_correction,
+    unchosen_gumbel,
+    unchosen_normal,
+)
 
 EXPECTED_LARGEST = {1: 0.0, 2: 0.5641895835, 3: 0.8462843753, 5: 1.1629644736, 10: 1.5387527308}
 """Of so many standard normal numbers, from tables of order statistics."""

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 import selfselect as ss
 from selfselect.errors import FormulaError, OptionError, UnsupportedError
 from selfselect.multinomial.corrections import CORRECTIONS
-from selfselect.multinomial.report import compose
+from selfselect.multinomial.pages import compose
 from selfselect.report.explain import in_words
 
 from .conftest import made
@@ -131,7 +131,7 @@ def test_the_observed_outcome_is_predicted_by_all(correction: str, table: pd.Dat
 def test_predictions_have_the_errors_of_draws(
     dmf1: ss.MultinomialResult, table: pd.DataFrame
 ) -> None:
-    from selfselect.multinomial.expectations import expect
+    from selfselect.multinomial.two_steps import expect
 
     rows = dmf1.coding.code(table[:3], with_known=True).rows
     rng = np.random.default_rng(0)
@@ -154,6 +154,17 @@ def test_the_corrections_are_tested(table: pd.DataFrame, dmf1: ss.MultinomialRes
     assert not fitted(shuffled).selection_test().rejects()
     with pytest.raises(OptionError, match="There is no alternative 'd'"):
         dmf1.selection_test("d")
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_least_squares_beside_estimates_has_the_unit_of_covariates(
+    table: pd.DataFrame, unit: float
+) -> None:
+    here, there = (fitted(one).compare().table for one in (table, table.assign(x=unit * table.x)))
+    terms = here.index.get_level_values("term")
+    for column in ("naive", "naive_se"):
+        size = np.where(terms == "x", unit, 1.0)
+        np.testing.assert_allclose(there[column] * size, here[column], rtol=1e-6)
 
 
 def test_estimates_stand_beside_least_squares_and_the_roy_model(

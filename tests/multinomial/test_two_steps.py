@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,3 +244,56 @@ def test_one_row_and_perfect_predictions_are_refused(table: pd.DataFrame) -> Non
     twice = table.assign(s=2 * table["z1"] + 1)
     with pytest.raises(DataError, match=r"by '(s|z1)' above all, or repeat each other"):
         ss.multinomial_switching("y ~ x", "job ~ x + z1 + s", twice)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_a_correction_that_covariates_can_stand_for_is_said_with_its_condition_number(
+    correction: str, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    """One covariate that moves the choice a little, and corrections that are straight in it."""
+    sound = fitted(table, correction=correction)
+    assert max(sound.conditions) < 40
+    assert sound.summary().notices == sound.compare().to_page().notices == ()
+    assert not any("COLLINEAR" in one for one in sound.explain().alarms)
+    near = table.assign(x=0.2 * table["x"])
+    fit = ss.multinomial_switching("y ~ x", "job ~ x", near, correction=correction)
+    named = [
+        f"{label} ({number:,.0f})"
+        for label, number in zip("abc", fit.conditions, strict=True)
+        if number >= 100
+    ]
+    assert named
+    (said,) = fit.summary().notices
+    assert said.startswith("NEARLY COLLINEAR: the correction")
+    assert [one for one in named if one not in said] == []
+    assert ("correction='lee'" in said) == (correction != "lee")
+    assert said in fit.explain().alarms
+    assert fit.compare().to_page().notices == (said,)
+    if fit.model.correction.levels:
+        assert said in fit.treatment_effects("b", "a").warnings
+        assert said in fit.potential_outcomes().warnings
+    fit.report(tmp_path / "fit.html")
+    text = " ".join((tmp_path / "fit.html").read_text(encoding="utf-8").split())
+    assert text.count("can hardly be told from the covariates") >= 1
+    fit.save(tmp_path / "fit.json")
+    assert ss.load(tmp_path / "fit.json").summary().notices == (said,)
+
+
+def test_condition_numbers_are_those_of_columns_and_do_not_depend_on_units(
+    table: pd.DataFrame,
+) -> None:
+    """With one column on each side they are Belsley's, of columns of length one."""
+    alone = ss.multinomial_switching("y ~ 1", "job ~ x + z1", table, correction="lee")
+    assert alone.rows is not None
+    for j, number in enumerate(alone.conditions):
+        own = np.flatnonzero(alone.rows.chosen == j)
+        log_p = alone.found.logit.log_chances[own]
+        one = alone.model.correction.regressors(log_p, j, j).values[:, 0]
+        both = np.column_stack([np.ones(len(own)) / np.sqrt(len(own)), one / np.linalg.norm(one)])
+        assert number == pytest.approx(np.linalg.cond(both), rel=1e-9)
+    for correction in CORRECTIONS:
+        options = {"correction": correction}
+        plain = fitted(table, **options).conditions
+        turned = table.assign(x=1e3 + 7 * table["x"], z1=-table["z1"] / 50)
+        for other in (fitted(turned, **options), fitted(table, base="c", **options)):
+            np.testing.assert_allclose(other.conditions, plain, rtol=1e-5)

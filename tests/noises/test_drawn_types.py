@@ -14,12 +14,11 @@ import selfselect as ss
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, UnsupportedError
 from selfselect.inference.evidence import free_scores_of
-from selfselect.inference.moments import moments_of
-from selfselect.inference.simulation import draw_outcomes, write_out
+from selfselect.inference.simulation import draw_outcomes, moments_of, write_out
 from selfselect.likelihoods import row_terms
 from selfselect.noises import SharedShock, Types
 from selfselect.results import overfitting
-from selfselect.results.fewer_types import bic_gain_of_fewer_types
+from selfselect.results.overfitting import bic_gain_of_fewer_types
 
 FAR = 4.5
 """Standard errors that no sum of draws is away from its mean, of some two hundred sums."""

@@ -183,4 +183,12 @@ def test_correlations_near_a_limit_are_asked_nearer_to_it_and_others_stay():
     assert (np.sign(asked[:2]) == np.sign(correlations[:2])).all()
     assert (near < beyond).all() and (beyond < 1.0).all()
     assert asked[2:].tolist() == correlations[2:].tolist()
-    assert Correlated().at_limit(correlations[2:]) is None
+    assert Correlated().at_limit(np.array([0.4, 0.4, -1.0])) is None
+
+
+def test_correlations_that_are_nearly_impossible_together_are_asked_nearer_to_that():
+    asked = Correlated().at_limit(np.array([-0.499, -0.499, -0.499]))
+    assert asked is not None and (asked > -0.5).all() and (asked < -0.4997).all()
+    assert Correlated().at_limit(np.array([-0.4, -0.4, -0.4])) is None
+    # For two alternatives it is the same question as for their one correlation.
+    assert Correlated().at_limit(np.array([0.996])) == pytest.approx(0.9996)

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 import selfselect as ss
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.inference.common_scale import common_scale_test
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.independence import common_scale_test
 from selfselect.likelihoods import row_terms
 from selfselect.noises import Independent
 from selfselect.noises.shapes.logistic import SHAPE

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.noises import Independent
 from selfselect.noises.shapes import find_shape
@@ -110,6 +110,7 @@ def test_its_tails_are_finite_at_any_distance(shape):
         ends = np.array([-np.inf, np.inf])
         np.testing.assert_array_equal(np.exp(shape.below(ends).value), [0.0, 1.0])
         np.testing.assert_array_equal(np.exp(shape.above(ends).value), [1.0, 0.0])
+        assert shape.pdf(np.array([-np.inf, -1e300, 1e300, np.inf])).tolist() == [0.0] * 4
 
 
 def test_derivatives_of_its_logarithms_are_differences(shape):

@@ -198,7 +198,7 @@ def test_the_largest_and_the_smallest_of_two_heavy_tailed_outcomes_are_both(degr
     ],
 )  # fmt: skip
 def test_shapes_have_their_derivatives(family, values, side):
-    from selfselect.noises.shapes._family import chained
+    from selfselect.noises.shapes.base import chained
 
     values, a = np.array(values), np.linspace(-5.0, 5.0, 23)
 

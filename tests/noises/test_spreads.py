@@ -17,10 +17,10 @@ from selfselect.errors import (
     SelfSelectWarning,
     UnsupportedError,
 )
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.noises import Correlated, Independent, Mixture, SharedShock, Student
-from selfselect.problem.observation import Observation
+from selfselect.problem.batch import Observation
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 

@@ -10,7 +10,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
-from selfselect.kernels.shared_shock import hermite
+from selfselect.kernels.joint import hermite
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.likelihoods._components import Components
 from selfselect.noises import Independent, SharedShock, Types
@@ -250,6 +250,12 @@ def test_a_type_that_never_chooses_an_alternative_has_no_shift_there() -> None:
         fit.treatment_effects("farm", "town", types="both")
     given = fit.predict(kind="given_seen")
     assert given["town", "farm"].isna().all() and given["farm", "town"].notna().all()
+    # What everybody would have in town is not known; who is there, and what is seen there, is.
+    latent, chance = fit.predict(), fit.predict(kind="chance")
+    assert latent["town"].isna().all() and latent["farm"].notna().all()
+    assert chance["town"].mean() == pytest.approx((data["job"] == "town").mean(), abs=0.02)
+    seen = sum(chance[job] * given[job, job] for job in ("farm", "town"))
+    np.testing.assert_allclose(fit.predict(kind="outcome"), seen, rtol=1e-6)
     # Other noises answer for everybody, so their answers may not stand beside that of some people.
     compared = ss.choose_noise(
         "y ~ x + v", data, chosen="job", panel="person", effect=("farm", "town"), seed=0,
@@ -385,3 +391,29 @@ def test_few_rows_get_more_starts_than_the_ten_that_miss_the_best_optimum():
     formulas = {"a": "y ~ x", "b": "y ~ x + z"}
     ten = ss.fit(formulas, data, solver=ss.solvers.TypeSearch(starts=10), **options)
     assert ss.fit(formulas, data, **options).llf > ten.llf + 1.0
+
+
+def test_latent_means_follow_the_types_that_a_rows_covariates_favour() -> None:
+    # Shifts add up to zero over everybody; a row whose z favours one type leans to its shift.
+    data = people(400, 1, seed=3)
+    data["z"] = data["z"] + 1.5 * data["kind"]
+    fit = ss.fit("y ~ x + v", data, chosen="job", noise=Types(2, covariates="~ z"), seed=1)
+    rows = data.head(40)
+    chances, given = fit.predict(rows, kind="chance"), fit.predict(rows, kind="given_seen")
+    latent = fit.predict(rows, kind="latent")
+    for label in latent:
+        total = sum(given[label, seen] * chances[seen] for seen in chances)
+        np.testing.assert_allclose(latent[label], total, rtol=1e-6)
+    average = fit.potential_outcomes().table.query("group == 'everyone'")["estimate"]
+    np.testing.assert_allclose(fit.predict(kind="latent").mean(), average, rtol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [Types(2), SharedShock()])
+def test_new_rows_of_a_panel_are_drawn_without_outcomes_or_choices(noise: Any) -> None:
+    # Rows to predict have neither; drawing once asked what had been observed in them.
+    data = people(60, 3, seed=2)
+    fit = ss.fit("y ~ x + v", data, chosen="job", noise=noise, panel="person", seed=1)
+    drawn = fit.simulate(data[["x", "v", "person"]], seed=3)
+    again = fit.simulate(seed=3)
+    assert len(drawn) == len(data) and set(drawn["job"]) == {"farm", "town"}
+    assert drawn["y"].mean() == pytest.approx(again["y"].mean(), abs=0.5)

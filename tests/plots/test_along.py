@@ -8,7 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect import plots
-from selfselect.plots.paths import grid_of
+from selfselect.plots.base import grid_of
 from selfselect.plots.svg import draw_svg, page_axes, page_style
 
 ORDER = ["none", "some", "much"]

@@ -13,11 +13,11 @@ import pytest
 import selfselect as ss
 from selfselect import plots
 from selfselect.inference.statistics import impossible_test
-from selfselect.report.text import narrowed
+from selfselect.report.page import narrowed
 from selfselect.results.assumptions import Assumption, Assumptions
 from selfselect.results.diagnosis import Diagnosis, Finding
-from selfselect.results.pictures import Pictures
-from selfselect.results.types import UnobservedTypes
+from selfselect.results.memberships import UnobservedTypes
+from selfselect.results.page_methods import FitPictures
 
 PNG = b"\x89PNG"
 
@@ -43,11 +43,11 @@ def test_a_picture_shows_itself_once_and_says_one_line(fit):
 def test_every_picture_is_a_method_of_a_fit_with_the_same_options():
     drawn = [name for name in plots.__all__ if name.islower()]
     for name in drawn:
-        method = inspect.signature(getattr(Pictures, name)).parameters
+        method = inspect.signature(getattr(FitPictures, name)).parameters
         function = inspect.signature(getattr(plots, name)).parameters
         own = {key: one.default for key, one in function.items() if key not in ("fit", "found")}
         assert own.items() <= {key: one.default for key, one in method.items()}.items(), name
-    assert all(name in repr(Pictures(None)) for name in drawn)
+    assert all(name in repr(FitPictures(None)) for name in drawn)
 
 
 @pytest.mark.parametrize(

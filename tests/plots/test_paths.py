@@ -8,7 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError
-from selfselect.plots.paths import grid_of, walk_along
+from selfselect.plots.base import grid_of, walk_along
 
 
 @pytest.fixture(scope="module")

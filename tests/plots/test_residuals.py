@@ -11,7 +11,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.noises import KnownCovariance
-from selfselect.results.residuals import generalised_residuals
+from selfselect.results.memberships import generalised_residuals
 from selfselect.rules import ConvexRule
 
 AT_THE_OPTIMUM = 1e-6

@@ -5,8 +5,8 @@ import pytest
 
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
-from selfselect.problem.observation import observe
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
+from selfselect.problem.batch import observe
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, RowData
 
 LABELS = ("a", "b", "c")

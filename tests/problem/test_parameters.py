@@ -6,7 +6,8 @@ import pytest
 import selfselect as ss
 from selfselect.data.equations import Equations
 from selfselect.noises import Correlated, Independent
-from selfselect.problem.parameters import COMMON, SCALE, Layout, flat_names, is_of_scale
+from selfselect.noises.base import COMMON
+from selfselect.problem.parameters import SCALE, Layout, flat_names, is_of_scale
 from selfselect.problem.units import Units
 
 EXACT = 1e-12

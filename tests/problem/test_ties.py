@@ -12,7 +12,8 @@ from selfselect.data.rows import Rows
 from selfselect.engines.memory import Memory
 from selfselect.likelihoods import evaluate
 from selfselect.noises import Correlated, Independent
-from selfselect.problem.parameters import COMMON, Layout
+from selfselect.noises.base import COMMON
+from selfselect.problem.parameters import Layout
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.rules import Maximum

@@ -145,3 +145,28 @@ def test_known_ranks_are_recovered(rank):
     assert fit.converged
     off = (fit.params - sample.params[fit.params.index]) / fit.bse
     assert off.abs().max() < FOUR_ERRORS
+
+
+def second_price(seed, n=1_500):
+    """Return the second highest of three values, the bidder whose it is, and the winner."""
+    rng = np.random.default_rng(seed)
+    x, w = rng.normal(size=(n, 2)), rng.normal(size=(3, 3))
+    values = w[:, 0] + x @ w[:, 1:].T + 0.7 * rng.normal(size=(n, 3))
+    order, names = np.argsort(-values, axis=1), np.array(list("abc"))
+    price = np.take_along_axis(values, order, 1)[:, 1]
+    first, second = names[order[:, 0]], names[order[:, 1]]
+    data = pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "price": price})
+    return data.assign(winner=first, second=second), w
+
+
+def test_the_index_of_a_second_price_is_the_bidder_whose_value_it_is():
+    data, truth = second_price(1)
+    errors, said = {}, {}
+    for chosen in ("second", "winner"):
+        found = ss.fit("price ~ x + z", data, chosen=chosen, rule=ss.rules.Ranked(2), seed=0)
+        estimates = np.array(found.params.to_numpy()).reshape(3, -1)[:, :3]
+        errors[chosen] = np.sqrt(((estimates - truth) ** 2).mean())
+        said[chosen] = " ".join(found.summary().notices)
+    assert errors["second"] < 0.1 and errors["winner"] > 0.5
+    assert "REJECTED" not in said["second"]
+    assert "rank 2 from the top, not the winner's" in said["winner"]

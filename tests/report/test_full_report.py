@@ -239,7 +239,7 @@ def test_many_rows_cost_little(tmp_path: Path) -> None:
 def test_many_covariates_stay_one_small_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfselect.report.effects_chapter.MOST_MARGINAL", 5)
+    monkeypatch.setattr("selfselect.report.write.MOST_MARGINAL", 5)
     rng = np.random.default_rng([11, 1])
     x = pd.DataFrame(rng.normal(size=(200, 13)), columns=[f"x{i}" for i in range(13)])
     latent = rng.normal(size=(200, 2))

@@ -10,14 +10,16 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.report.chapters import diagnosis_chapter, outcome_table
-from selfselect.report.charts import chart, one_of
-from selfselect.report.covariates import covariate_tables
-from selfselect.report.document import Findings, Folded, Pictures
-from selfselect.report.effects_chapter import _closures, effects_chapter
+from selfselect.report.chapters import (
+    chart,
+    covariate_tables,
+    diagnosis_chapter,
+    one_of,
+    outcome_table,
+)
+from selfselect.report.document import Findings, Folded, Pictures, pairs_compared, render_page
 from selfselect.report.page import Block
-from selfselect.report.question import pairs_compared
-from selfselect.report.templates import render_page
+from selfselect.report.write import _closures, effects_chapter
 
 ORDER = ["none", "some", "much"]
 

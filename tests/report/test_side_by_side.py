@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.report.numbers import format_number, stars_of
+from selfselect.report.page import format_number, stars_of
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 import selfselect as ss
 from selfselect.errors import MissingRowsWarning
 from selfselect.inference.statistics import TestResult
-from selfselect.report.coefficient_tables import DEVIATION
-from selfselect.report.numbers import format_number
+from selfselect.report.page import format_number
+from selfselect.report.page_parts import DEVIATION
 from selfselect.report.summary import compare_page
 
 WIDTH = 79

@@ -12,8 +12,8 @@ import pytest
 import selfselect as ss
 from selfselect.noises import Correlated, Independent, KnownCovariance, SharedShock
 from selfselect.report.chapters import data_chapter, without_rows
+from selfselect.report.document import nothing_to_warn_of, question
 from selfselect.report.page import Block
-from selfselect.report.question import nothing_to_warn_of, question
 from selfselect.report.summary import compare_page
 from selfselect.rules import ConvexRule, LinearArgmax, Maximum, MonotoneArgmax, Ranked
 

@@ -164,7 +164,7 @@ def test_a_loaded_fit_knows_categories_it_never_met(villagers: pd.DataFrame, pat
 def test_the_file_is_json_with_format_and_version(result: ss.FitResult, path: Path) -> None:
     result.save(path)
     content = json.loads(path.read_text())
-    assert (content["format"], content["version"]) == ("selfselect fit", 2)
+    assert (content["format"], content["version"]) == ("selfselect fit", 3)
     assert str(path) not in path.read_text()
 
 
@@ -193,43 +193,6 @@ def test_others_may_read_a_saved_fit(result: ss.FitResult, path: Path) -> None:
     assert path.stat().st_mode == (path.parent / "plain").stat().st_mode
 
 
-VERSION_1 = Path(__file__).parent / "version1"
-EXPECTED = json.loads((VERSION_1 / "expected.json").read_text())
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_files_of_version_1_still_load_to_the_same_numbers(name: str, path: Path) -> None:
-    """They were written before short names of classes, by the first version of the format."""
-    loaded = ss.load(VERSION_1 / f"{name}.json")
-    for values, wanted in ((loaded.params, "params"), (loaded.bse, "bse")):
-        np.testing.assert_allclose(values, np.array(EXPECTED[name][wanted], dtype=float), 1e-14)
-    loaded.save(path)
-    assert_same(ss.load(path), loaded)
-    assert json.loads(path.read_text())["version"] == 2
-
-
-@pytest.mark.parametrize("name", ["coded", "known", "transforms", "shock", "correlated", "linear"])
-def test_files_of_version_1_still_predict_the_same(name: str) -> None:
-    table = ss.simulators.village(300, seed=5).data
-    rent = np.random.default_rng(5).uniform(0, 9, 300)
-    clan = np.array(["bear", "elk", "owl"])[np.arange(300) % 3]
-    woods = ((table["job"] == "hunting") | (table.index % 3 > 0)).astype(int)
-    new = table.assign(clan=clan, rent=rent, near_woods=woods).head(6)
-    loaded = ss.load(VERSION_1 / f"{name}.json")
-    for kind in ("latent", "chance"):
-        wanted = np.array(EXPECTED[name][kind])
-        np.testing.assert_allclose(loaded.predict(new, kind), wanted, rtol=1e-9, atol=1e-12)
-
-
-def test_files_of_version_1_may_hold_nan_itself(path: Path) -> None:
-    content = json.loads((VERSION_1 / "moments.json").read_text())
-    size = len(content["covariance"]["matrix"])
-    content["covariance"]["matrix"] = np.full((size, size), np.nan).tolist()
-    path.write_text(json.dumps(content))
-    assert "NaN" in path.read_text()
-    assert ss.load(path).bse.isna().all()
-
-
 # what is refused
 
 
@@ -250,6 +213,20 @@ def test_files_that_are_not_saved_fits_are_refused(path: Path, tmp_path: Path) -
         ss.load(path)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_from_before_the_first_release_is_refused_in_one_sentence(
+    version: int, result: ss.FitResult, path: Path
+) -> None:
+    result.save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
+    with pytest.raises(ArchiveError) as refused:
+        ss.load(path)
+    assert str(refused.value) == (
+        f"The file {str(path)!r} has version '{version}' of the format, and this selfselect reads "
+        "version 3 only: fit again, or use a matching selfselect."
+    )
+
+
 def test_a_truncated_file_is_refused_wherever_it_ends(result: ss.FitResult, path: Path) -> None:
     result.save(path)
     whole = path.read_text()
@@ -262,7 +239,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(result: ss.FitResult, path
 def test_another_version_is_refused(result: ss.FitResult, path: Path) -> None:
     result.save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
-    with pytest.raises(ArchiveError, match=r"version '99' of the format.*reads versions 1 and 2"):
+    with pytest.raises(ArchiveError, match=r"version '99' of the format.*reads version 3"):
         ss.load(path)
 
 

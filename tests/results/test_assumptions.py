@@ -21,6 +21,11 @@ def by_hand(slopes):
     return max(lengths), separation
 
 
+def root_of(covariates):
+    """Return a root of their covariance: slopes times it are those of uncorrelated covariates."""
+    return np.linalg.cholesky(np.cov(covariates.to_numpy(), rowvar=False, ddof=0))
+
+
 @pytest.fixture(scope="module")
 def sample():
     return ss.simulators.gaussian(1_500, 2, 2, norm=2.0, seed=1)
@@ -33,8 +38,8 @@ def result(sample):
 
 def test_both_numbers_are_those_of_the_definition(result, sample):
     found = ss.assumptions(result)
-    spread = sample.data[["x1", "x2"]].std(ddof=0).to_numpy()
-    slopes = [result.params[j][["x1", "x2"]].to_numpy() * spread / result.scales[j] for j in (1, 2)]
+    root = root_of(sample.data[["x1", "x2"]])
+    slopes = [result.params[j][["x1", "x2"]].to_numpy() @ root / result.scales[j] for j in (1, 2)]
     bound, separation = by_hand(slopes)
     assert found["B"] == pytest.approx(bound, rel=1e-9)
     assert found["Delta"] == pytest.approx(separation, rel=1e-9)
@@ -49,6 +54,22 @@ def test_they_do_not_depend_on_units(result, sample):
     other = ss.assumptions(ss.fit("outcome ~ x1 + x2", moved, alternatives=2))
     for name in ("B", "Delta", "smallest share"):
         assert other[name] == pytest.approx(ss.assumptions(result)[name], rel=1e-4)
+
+
+def test_they_do_not_depend_on_which_combinations_of_the_covariates_are_given(result, sample):
+    mixed = sample.data.assign(x2=0.3 * sample.data["x2"] + sample.data["x1"])
+    other = ss.assumptions(ss.fit("outcome ~ x1 + x2", mixed, alternatives=2))
+    for name in ("B", "Delta"):
+        assert other[name] == pytest.approx(ss.assumptions(result)[name], rel=1e-4)
+
+
+def test_correlated_covariates_can_break_what_their_slopes_alone_keep():
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal([0.0, 0.0], [[1.0, 0.95], [0.95, 1.0]], 1_000)
+    y = (x @ np.array([[1.0, -0.2], [0.2, 1.0]]) + rng.standard_normal((1_000, 2))).max(axis=1)
+    table = pd.DataFrame({"x1": x[:, 0], "x2": x[:, 1], "y": y})
+    found = ss.assumptions(ss.fit("y ~ x1 + x2", table, alternatives=2))
+    assert found["Delta"] < 0.0 and "assumption (A) fails" in str(found)
 
 
 def test_opposite_slopes_break_the_assumption_and_it_is_said():
@@ -68,11 +89,11 @@ def test_equations_with_covariates_of_their_own_are_compared_over_all(result):
     del result
     market = ss.simulators.market(800, seed=1)
     fit = ss.fit(market.formula, market.data, rule="min")
-    spread = market.data[["rate", "stock", "deposits"]].std(ddof=0).to_numpy()
+    root = root_of(market.data[["rate", "stock", "deposits"]])
     scale = fit.scales["demand"]
     demand = np.array([fit.params["demand", "rate"], fit.params["demand", "stock"], 0.0])
     supply = np.array([fit.params["supply", "rate"], 0.0, fit.params["supply", "deposits"]])
-    bound, separation = by_hand([demand * spread / scale, supply * spread / scale])
+    bound, separation = by_hand([demand @ root / scale, supply @ root / scale])
     found = ss.assumptions(fit)
     assert found["B"] == pytest.approx(bound, rel=1e-9)
     assert found["Delta"] == pytest.approx(separation, rel=1e-9)

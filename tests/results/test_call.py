@@ -39,13 +39,10 @@ def test_arrays_are_described(villagers: pd.DataFrame) -> None:
     assert f"weights=<ndarray of {len(villagers)}>," in fit.call
 
 
-def test_it_is_saved_and_old_files_lack_it(result: ss.FitResult, tmp_path: Path) -> None:
+def test_it_is_saved(result: ss.FitResult, tmp_path: Path) -> None:
     path = tmp_path / "fit.json"
     result.save(path)
     assert ss.load(path).call == result.call
-    old = (Path(__file__).parent / "version1" / "known.json").read_text()
-    path.write_text(old.replace('"call"', '"once"'))
-    assert ss.load(path).call is None
 
 
 def test_the_estimator_keeps_its_own(villagers: pd.DataFrame) -> None:

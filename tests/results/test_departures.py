@@ -102,6 +102,17 @@ def test_correlation_shape_and_spread_are_estimated():
     assert found.noise["spread"].to_numpy() == pytest.approx([3.73, 3.73], rel=0.35)
 
 
+@pytest.mark.parametrize(
+    ("noise", "expected"), [(normal, 0.0), (uniform, -1.2)], ids=["normal", "uniform"]
+)
+def test_kurtosis_is_that_of_the_noise_in_any_unit(noise, expected):
+    """Under a fixed scale of half the truth, standardised noise has a variance of four and more."""
+    found = fit_of(
+        table(noise, n_rows=10_000), noise=Independent({"a": 0.4, "b": 0.5})
+    ).departures()
+    assert found.noise["kurtosis"].to_numpy() == pytest.approx([expected, expected], abs=0.4)
+
+
 def test_a_sound_fit_shows_no_departure():
     found = fit_of(table(normal)).departures()
     assert found.small and found.in_errors < 0.5 and not found.correlations.any()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.results.distinct import hardly_distinct, least_difference
+from selfselect.results.overfitting import hardly_distinct, least_difference
 
 WARNING = "ALTERNATIVES HARDLY DISTINCT"
 

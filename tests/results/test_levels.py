@@ -107,6 +107,36 @@ def test_levels_count_correlations_and_estimated_costs(name: str) -> None:
     assert_mean(outcome.iloc[0], levels[np.arange(DRAWS), seen], slack)
 
 
+def test_levels_of_skewed_noise_are_those_of_draws() -> None:
+    """A mixture has components to both sides of its mean, of which each moves the level."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=3_000)
+    skewed = 0.6 * (rng.chisquare(2, size=(3_000, 2)) - 2) / 2
+    latent = np.column_stack([2.2 + 0.5 * x, 2.1 - 0.4 * x]) + skewed
+    data = pd.DataFrame(
+        {"x": x, "wage": np.exp(latent.max(axis=1)), "job": np.array(["a", "b"])[latent.argmax(1)]}
+    )
+    fit = ss.fit("log(wage) ~ x", data, chosen="job", noise=ss.noises.Mixture(2))
+    share, mean, spread = (
+        fit.params["(common)", f"shape: {what} 2"] for what in ("share", "mean", "spread")
+    )
+    assert share * mean > 0.2
+    shares, centres = np.array([1 - share, share]), np.array([-share * mean / (1 - share), mean])
+    left = 1 - shares @ centres**2 - share * spread**2
+    spreads = np.array([np.sqrt(left / (1 - share)), spread])
+    new = pd.DataFrame({"x": [0.3]})
+    latent = fit.predict(new, scale="level")
+    for label in "ab":
+        scale = fit.scales[label]
+        each = fit.predict(new)[label].item() + scale * centres + (scale * spreads) ** 2 / 2
+        assert latent[label].item() == pytest.approx(shares @ np.exp(each), rel=1e-9)
+    drawn = fit.simulate(pd.concat([new] * 100_000, ignore_index=True), seed=5)
+    assert_mean(fit.predict(new, "outcome", scale="level").iloc[0], drawn["wage"])
+    given = fit.predict(new, "given_seen", scale="level")
+    for label in "ab":
+        assert_mean(given[label, label].iloc[0], drawn.loc[drawn["job"] == label, "wage"])
+
+
 @pytest.mark.parametrize("left", LEFT)
 def test_every_logarithm_is_undone_by_its_own_inverse(left: str) -> None:
     fit = fit_of(left=left)

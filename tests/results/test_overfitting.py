@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +59,38 @@ def test_a_summary_says_that_an_alternative_may_be_one_too_many(two, overfitted)
     assert not any("TOO MANY" in notice for notice in whole.summary().notices)
 
 
+def six(n):
+    """Return rows of six alternatives, some of them rare, that are easily told apart."""
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((n, 3)), rng.standard_normal((6, 3))
+    w *= 3.0 / np.linalg.norm(w, axis=1, keepdims=True)
+    y = (x @ w.T + 0.5 * rng.standard_normal(6) + 0.5 * rng.standard_normal((n, 6))).max(axis=1)
+    return pd.DataFrame(x, columns=list("abc")).assign(y=y, g=np.arange(n) // 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"cluster": "g"}], ids=["rows", "clusters"])
+def test_what_bic_wants_is_not_too_many_however_rare(options):
+    few = ss.solvers.MaximumLikelihood(starts=24)
+    fit = ss.fit("y ~ a + b + c", six(5_000), alternatives=6, seed=0, solver=few, **options)
+    assert fit.converged and fit.shares.min() < 0.1
+    assert not any("TOO MANY" in notice for notice in fit.summary().notices)
+    assert fit.memory["bic gain"] < -10.0
+    more = ss.fit("y ~ a + b + c", six(5_000), alternatives=7, seed=0, solver=few, **options)
+    (notice,) = (n for n in more.summary().notices if "TOO MANY" in n)
+    assert "BIC is smaller by at least" in notice
+
+
+def test_where_bic_is_not_known_rows_per_coefficient_tell():
+    few = ss.solvers.MaximumLikelihood(starts=8)
+    right, more = (
+        ss.fit("y ~ a + b + c", six(25_000), alternatives=k, seed=0, solver=few) for k in (6, 7)
+    )
+    assert right.shares.min() < 0.1
+    assert not any("TOO MANY" in notice for notice in right.summary().notices)
+    (notice,) = (n for n in more.summary().notices if "TOO MANY" in n)
+    assert "for each of its coefficients" in notice and "BIC is" not in notice
+
+
 def test_a_summary_advises_only_what_there_is_for_the_fit(two, overfitted, tmp_path):
     def notice(result):
         return next(n for n in result.summary().notices if "TOO MANY" in n)
@@ -110,6 +144,25 @@ def test_a_summary_shows_the_test_once_it_was_run(overfitted, monkeypatch):
     monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.1] * 19)
     assert overfitted.overfitted_test(19, seed=1).p_value == pytest.approx(0.05)
     assert not any("TOO MANY" in n for n in overfitted.summary().notices)
+
+
+def test_a_test_of_fewer_samples_does_not_replace_one_of_more(overfitted, monkeypatch):
+    overfitted = replace(overfitted)  # It remembers nothing.
+    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [1e6] * 3 + [0.0] * 36)
+    assert overfitted.overfitted_test(39, seed=1).p_value == pytest.approx(0.1)
+    (notice,) = (n for n in overfitted.summary().notices if "TOO MANY" in n)
+    assert "(p = 0.100, 39 samples)" in notice
+    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.0] * 19)
+    assert overfitted.overfitted_test(19, seed=1).p_value == pytest.approx(0.05)
+    assert [n for n in overfitted.summary().notices if "TOO MANY" in n] == [notice]
+
+
+def test_a_test_of_so_few_samples_that_it_cannot_reject_is_not_shown(overfitted, monkeypatch):
+    overfitted = replace(overfitted)  # It remembers nothing.
+    before = overfitted.summary().notices
+    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.0] * 18 + [None])
+    assert not overfitted.overfitted_test(19, seed=1).rejects(0.95)
+    assert overfitted.summary().notices == before
 
 
 def test_numbers_are_recommended_by_tests_from_the_smallest_on(two, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError
-from selfselect.results.prediction_errors import QUANTITIES
+from selfselect.results.predictions import QUANTITIES
 
 BY_DIFFERENCES = 1e-5
 """Central differences over a thousandth of a standard error err by less, relatively."""

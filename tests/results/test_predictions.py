@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,3 +154,53 @@ def test_predictions_for_the_rows_of_the_fit_keep_their_labels() -> None:
     assert list(fit.predict().index) == list(kept)
     by_hand = fit.predict(villagers.loc[kept])
     assert np.allclose(fit.predict().to_numpy(), by_hand.to_numpy())
+
+
+READERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "pandas": lambda frame, _: frame,
+    "polars": lambda frame, _: pytest.importorskip("polars").from_pandas(frame),
+    "lazy polars": lambda frame, _: pytest.importorskip("polars").from_pandas(frame).lazy(),
+    "arrow": lambda frame, _: pytest.importorskip("pyarrow").Table.from_pandas(frame),
+    "a mapping": lambda frame, _: {str(name): frame[name].to_numpy() for name in frame},
+    "a csv file": lambda frame, folder: _written(frame, folder / "rows.csv", "to_csv"),
+    "a parquet file": lambda frame, folder: _written(frame, folder / "rows.parquet", "to_parquet"),
+}
+
+
+def _written(frame: pd.DataFrame, path: Path, how: str) -> Path:
+    getattr(frame, how)(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_equations_without_covariates_have_a_prediction_for_every_row_of_any_table(
+    reader: str, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    plain = ss.fit("income ~ 1", villagers, chosen="job")
+    rows = READERS[reader](villagers.head(5), tmp_path)
+    for kind in ("latent", "chance", "outcome"):
+        expected = plain.predict(villagers.head(5), kind).to_numpy()
+        assert len(expected) == 5
+        np.testing.assert_array_equal(plain.predict(rows, kind).to_numpy(), expected)
+    assert len(plain.simulate(rows, seed=1)) == 5
+    found = plain.choice_probabilities(rows)
+    assert "Averages over 5 given rows" in found.notes[0]
+
+
+def test_equations_without_covariates_write_a_prediction_for_every_row_of_files(
+    villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    plain = ss.fit("income ~ 1", villagers, chosen="job")
+    source = _written(villagers.head(5), tmp_path / "rows.parquet", "to_parquet")
+    (out,) = plain.write_predictions(tmp_path / "out", source, kind="chance")
+    expected = plain.predict(villagers.head(5), "chance")
+    np.testing.assert_allclose(pd.read_parquet(out), expected, rtol=1e-12)
+
+
+def test_rows_that_lack_a_value_are_not_drawn_and_it_is_said():
+    villagers = ss.simulators.village(120, seed=1).data
+    fit = ss.fit("income ~ height + weight", villagers, chosen="job")
+    lacking = villagers.assign(height=villagers["height"].where(villagers.index != 3))
+    with pytest.warns(MissingRowsWarning, match="1 of 120 rows have a missing value"):
+        drawn = fit.simulate(lacking, seed=1)
+    assert list(drawn.index) == [i for i in villagers.index if i != 3]

@@ -15,9 +15,9 @@ from selfselect.errors import (
     UnsupportedError,
     without_warnings,
 )
-from selfselect.inference.rehearsal import Drawn, Ended, rehearse_fits
+from selfselect.inference.rehearsal import DrawnFit, Ended, rehearse_fits
 from selfselect.inference.simulation import redraw
-from selfselect.kernels.special import stdtrit
+from selfselect.kernels.tails import stdtrit
 from selfselect.results.rehearse import _errors
 from selfselect.solvers._order import closest_order, reordered
 
@@ -64,10 +64,10 @@ def test_where_fewer_than_half_of_the_samples_can_be_fitted_there_is_no_rehearsa
     villagers, monkeypatch
 ):
     fit = ss.fit("income ~ height", villagers, chosen="job")
-    done = Drawn(Ended.RETURNED, fit.values, fit.bse.to_numpy())
+    done = DrawnFit(Ended.RETURNED, fit.values, fit.bse.to_numpy())
 
     def with_failures(failures):
-        drawn = [Drawn(Ended.FAILED)] * failures + [done] * (10 - failures)
+        drawn = [DrawnFit(Ended.FAILED)] * failures + [done] * (10 - failures)
         monkeypatch.setattr("selfselect.results.rehearse.rehearse_fits", lambda *_, **__: drawn)
         return fit.rehearse(10, seed=1)
 
@@ -86,7 +86,7 @@ def test_few_samples_that_spread_widely_by_chance_say_nothing_of_standard_errors
     errors = fit.bse.to_numpy()
     draws = np.random.default_rng(0).normal(size=(n_drawn, len(errors)))
     draws = (draws - draws.mean(axis=0)) / draws.std(axis=0, ddof=1)
-    drawn = [Drawn(Ended.RETURNED, fit.values + ratio * errors * one, errors) for one in draws]
+    drawn = [DrawnFit(Ended.RETURNED, fit.values + ratio * errors * one, errors) for one in draws]
     monkeypatch.setattr("selfselect.results.rehearse.rehearse_fits", lambda *_, **__: drawn)
     found = fit.rehearse(n_drawn)
     assert found.table["spread"].to_numpy() == pytest.approx(ratio * errors)

@@ -10,7 +10,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
-from selfselect.results.fewer_types import bic_gain_of_fewer_types, rarest_type
+from selfselect.results.overfitting import bic_gain_of_fewer_types, rarest_type
 
 N_PEOPLE = 80
 

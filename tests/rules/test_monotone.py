@@ -5,7 +5,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError, RuleError
-from selfselect.kernels.status import UNKNOWN
+from selfselect.kernels.known_index import UNKNOWN
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Transform, check
 
 FOUND = 1e-9

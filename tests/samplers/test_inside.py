@@ -8,7 +8,7 @@ import pytest
 from selfselect.errors import RuleError
 from selfselect.rules import ConvexRule
 from selfselect.samplers import Target
-from selfselect.samplers._inside import find_inside
+from selfselect.samplers.base import find_inside
 
 WIDTH = 2e-4
 

@@ -10,7 +10,7 @@ import selfselect as ss
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.report.chapters import data_chapter
-from selfselect.results.residuals import generalised_residuals
+from selfselect.results.memberships import generalised_residuals
 
 EDGES = np.array([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0])
 LIMITS = ("low", "high")

@@ -10,7 +10,7 @@ import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import row_terms
 from selfselect.moments.choose import moments_of
-from selfselect.moments.given_selected import GivenSelectedMoments
+from selfselect.moments.selection import GivenSelectedMoments
 
 DRAWS = 2_000
 """By row; 400 rows make standard errors of means of about 0.001."""

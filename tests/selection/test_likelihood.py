@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from selfselect.kernels.correlated_pair import correlated_pair_atoms
+from selfselect.kernels.joint import correlated_pair_atoms
 from selfselect.problem.batch import Batch
 
 INTEGRATED = 1e-6

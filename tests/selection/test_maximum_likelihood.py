@@ -14,6 +14,7 @@ from selfselect.engines.memory import RowsInMemory
 from selfselect.likelihoods import evaluate
 from selfselect.noises.selection import BOUNDARY, NEARLY_ONE
 from selfselect.solvers._second_step import second_steps
+from selfselect.solvers.base import Ending, Status
 from selfselect.solvers.climb import Climb, Point, climb
 from selfselect.solvers.selection_search import (
     GRID,
@@ -24,7 +25,6 @@ from selfselect.solvers.selection_search import (
     fit_independent,
     selection_places,
 )
-from selfselect.solvers.status import Ending, Status
 
 OPTIMUM = 1e-6
 """Newton's method stops nearer than this, in standard errors."""

@@ -73,8 +73,50 @@ def test_two_steps_and_robust_errors_take_them_too(lost, call):
 def test_the_share_of_the_selected_counts_them(lost):
     fit = selection(lost, missing_outcome="silent")
     assert fit.shares["outcome"] == pytest.approx(lost["works"].mean())
-    assert fit.counts["outcome"] == (lost["works"] & ~lost["gone"]).sum()
+    assert fit.counts["outcome"] == lost["works"].sum()
+    assert f"(observed in {(lost['works'] & ~lost['gone']).sum()} rows)" in str(fit.summary())
     ss.plots.residuals(fit)
+
+
+def test_rows_without_an_outcome_were_chosen_too(lost, tmp_path):
+    # Their outcome is missing, and not their choice: counts and shares are of the choice.
+    lost = lost.assign(y=lost["y"].mask(lost["gone"] | (lost["works"] & (lost.index % 2 == 0))))
+    wanted, shown = lost["chosen"].value_counts(), lost["chosen"][lost["y"].notna()].value_counts()
+    lost.to_parquet(tmp_path / "rows.parquet")
+    for data in (lost, tmp_path / "rows.parquet"):
+        fit = switching(data, missing_outcome="silent")
+        assert fit.counts.to_dict() == wanted.to_dict()
+        assert fit.shares.to_dict() == pytest.approx((wanted / len(lost)).to_dict(), rel=1e-12)
+        assert fit.facts.n_selected_silent == lost["y"].isna().sum()
+        text = str(fit.summary())
+        assert all(f"{label} (observed in {shown[label]} rows)" in text for label in shown.index)
+        assert f"'in' is observed in {shown['in']} of {len(lost)} rows" in str(fit.diagnose())
+    fit.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    pd.testing.assert_series_equal(loaded.counts, fit.counts)
+    pd.testing.assert_series_equal(loaded.shares, fit.shares)
+    assert str(loaded.summary()) == str(fit.summary())
+
+
+@pytest.mark.parametrize("kind", ["frequency", "probability"])
+def test_their_counts_follow_the_kind_of_weights(lost, call, kind):
+    lost = lost.assign(weight=lost["weight"].mask(lost.index % 11 == 0, 0.0))
+    fit = call(lost, missing_outcome="silent", weights="weight", weights_kind=kind)
+    each = lost["weight"] if kind == "frequency" else (lost["weight"] > 0).astype(float)
+    groups = lost["works"].map({True: "in", False: "out"})
+    wanted = each.groupby(groups).sum() / each.sum()
+    seen = lost["gone"].groupby(groups).agg(lambda gone: each[gone.index][~gone].sum())
+    label = fit.shares.index[0]
+    assert fit.shares[label] == pytest.approx(wanted["in"], rel=1e-12)
+    assert fit.counts[label] == round(wanted["in"] * each.sum())
+    assert f"(observed in {seen['in']:.0f} rows)" in str(fit.summary())
+
+
+def test_too_few_outcomes_of_many_choices_are_refused(lost):
+    shown = (lost["works"] & ~lost["gone"]).cumsum()
+    few = lost.assign(y=lost["y"].where((lost["chosen"] == "out") | (shown <= 3)))
+    with pytest.raises(DataError, match="'in' is chosen in 3 rows with a known outcome but has 4"):
+        switching(few, missing_outcome="silent")
 
 
 def test_outcomes_that_are_all_missing_and_unknown_choices_are_refused(lost, call):

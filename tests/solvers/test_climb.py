@@ -74,6 +74,14 @@ def test_a_start_without_a_log_likelihood_is_said():
     assert found.ending.status is Status.NOT_FINITE
 
 
+def test_a_climb_that_creeps_towards_an_edge_ends_and_says_so():
+    """Each step leads beyond the edge and is halved until it ends before it, ever closer."""
+    found = ascend(Quartic(edge=1.5), np.array([0.5, 1.4]), max_steps=1_000)
+    assert found.ending.status is Status.NO_PROGRESS and not found.ending.converged
+    assert len(found.trace) < 30
+    assert "the last 10 raised the log-likelihood by" in str(found.ending)
+
+
 def test_the_caller_may_stop_a_climb():
     boundary = Ending(Status.AT_BOUNDARY, {"reason": "it is high enough."})
     found = ascend(

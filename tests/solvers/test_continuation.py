@@ -13,10 +13,10 @@ from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises.correlated import NEARLY_ONE, ONE
 from selfselect.solvers import continuation
-from selfselect.solvers._simpler import settle
+from selfselect.solvers._soundness import settle
+from selfselect.solvers.base import Ending, Status
 from selfselect.solvers.climb import log_likelihood
 from selfselect.solvers.continuation import _rough_climb
-from selfselect.solvers.status import Ending, Status
 
 SAME = 1e-6
 """Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
@@ -149,6 +149,19 @@ def test_a_correlation_near_its_limit_from_which_the_likelihood_falls_is_an_esti
     found, error = (each["a & b", "correlation"] for each in (result.params, result.bse))
     assert result.converged and NEARLY_ONE < abs(found) < ONE
     assert abs(found - rho) < 3 * error
+
+
+@pytest.mark.parametrize("correlation", ["common", "each"])
+def test_correlations_that_are_impossible_together_are_a_boundary(correlation):
+    """Noises that sum to zero: no correlation is near -1, and their matrix is singular."""
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=120), rng.normal(size=(120, 3))
+    y = np.outer(x, [0.6, -0.5, 0.1]) + noise - noise.mean(axis=1, keepdims=True)
+    data = pd.DataFrame({"x": x, "y": y.min(axis=1), "job": np.array(list("pqr"))[y.argmin(1)]})
+    noise = Correlated("common", correlation=correlation, draws=64)
+    with pytest.warns(ConvergenceWarning, match="At the boundary: the correlations of 'p', 'q'"):
+        fit = ss.fit("y ~ x", data, chosen="job", rule="min", noise=noise)
+    assert fit.solution.ending.status is Status.AT_BOUNDARY
 
 
 def test_a_vanishing_own_part_is_a_boundary():
@@ -327,3 +340,19 @@ def test_an_end_after_doubted_ones_stands_only_well_above_simpler_noise():
     assert "but narrow." in str(end(close, ["narrow."]).ending)
     stopped = replace(close, ending=Ending(Status.OUT_OF_STEPS, {"steps": 1, "distance": 1.0}))
     assert "the components coincide: the log-likelihood is 1 above" in str(end(stopped, []).ending)
+
+
+def test_costs_say_whose_equation_it_is_where_covariates_hardly_do():
+    """The search without costs cannot tell the names but by a covariate that moves nothing."""
+    rng = np.random.default_rng(1)
+    x, idle = rng.standard_normal((2, 300))
+    costs = rng.uniform(high=3.0, size=(300, 2))
+    latent = np.column_stack([2.0 * x, 0.5 - 2.0 * x]) + 0.5 * rng.standard_normal((300, 2))
+    outcome = latent[np.arange(300), (latent - costs).argmax(axis=1)]
+    data = pd.DataFrame({"y": outcome, "x": x, "idle": idle, "c": costs[:, 0], "d": costs[:, 1]})
+    options = {"cost": {"a": "c", "b": "d"}, "seed": 1}
+    found = ss.fit({"a": "y ~ x", "b": "y ~ x + idle"}, data, **options)
+    other = ss.fit({"a": "y ~ x + idle", "b": "y ~ x"}, data, **options)
+    for fit in (found, other):
+        assert fit.converged
+        assert fit.params["a", "x"] > 0.0 > fit.params["b", "x"]

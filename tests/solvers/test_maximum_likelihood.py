@@ -17,8 +17,8 @@ from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
 from selfselect.rules import Ranked
 from selfselect.solvers import EM, MaximumLikelihood, MinVariance, TwoModels
-from selfselect.solvers._degeneracy import expected_counts, find_degeneracy, thin_equation
 from selfselect.solvers._search import SearchSpace
+from selfselect.solvers._soundness import expected_counts, find_degeneracy, thin_equation
 from selfselect.solvers._start import gram_matrices
 
 
@@ -270,7 +270,7 @@ def test_a_part_of_the_rows_shows_that_no_alternative_collapsed(monkeypatch, wei
         seen.append(rows.n_rows)
         return expected_counts(problem, rows, natural)
 
-    monkeypatch.setattr("selfselect.solvers._degeneracy.expected_counts", counted)
+    monkeypatch.setattr("selfselect.solvers._soundness.expected_counts", counted)
     for size, looked_at in ((200, [200]), (12, [12, 2_000])):
         part = engine.sample(size, np.random.default_rng(0))
         for check in (find_degeneracy, thin_equation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import permutations
 
 import numpy as np
@@ -10,12 +11,11 @@ import pytest
 from scipy.stats import chi2
 
 import selfselect as ss
-from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
 from selfselect.solvers import MinVariance, NetSearch, TwoModels
-from selfselect.solvers.paper._agreement import matched_distance
-from selfselect.solvers.paper.normality import measure_normality
+from selfselect.solvers.paper.base import matched_distance, measure_normality
 
 TWO = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
 THREE = np.array([[3.0, 0, 0, 0], [0, 3.0, 0, 0], [0, 0, 3.0, 0]])
@@ -32,7 +32,10 @@ def draw(truth, n_rows, seed, side=1.0):
 
 def fit(data, truth, solver, **options):
     options = {"alternatives": len(truth), "noise": Independent(1.0)} | options
-    return ss.fit(FORMULA, data, solver=solver, **options)
+    with warnings.catch_warnings():
+        # Covers and nets are coarse: with many rows the likelihood's optimum is far from them.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return ss.fit(FORMULA, data, solver=solver, **options)
 
 
 def error(result, truth, side=1.0):
@@ -42,6 +45,31 @@ def error(result, truth, side=1.0):
         np.linalg.norm(found - side * truth[list(order)], axis=1).max()
         for order in permutations(range(len(truth)))
     )
+
+
+@pytest.mark.parametrize("n_rows", [1_500, 24_000])
+def test_a_method_close_to_the_optimum_of_the_likelihood_has_converged(n_rows):
+    found = fit(draw(TWO, n_rows, 0), TWO, TwoModels())
+    assert found.converged
+    assert "standard errors away" in str(found.status)
+
+
+def test_whether_it_converged_does_not_depend_on_the_unit_of_weights():
+    data, weights = draw(TWO, 3_000, 2), np.ones(3_000)
+    one, many = (
+        fit(data, TWO, TwoModels(), weights=unit * weights, weights_kind="probability")
+        for unit in (1.0, 1e4)
+    )
+    assert one.converged and many.converged
+    assert str(one.status) == str(many.status)
+
+
+def test_a_method_far_from_the_optimum_of_the_likelihood_has_not_converged():
+    data, options = draw(THREE, 200_000, 0), {"alternatives": 3, "noise": Independent(1.0)}
+    with pytest.warns(ConvergenceWarning, match="the likelihood does not agree: "):
+        found = ss.fit(FORMULA, data, solver=NetSearch(), **options)
+    assert error(found, THREE) > 0.1
+    assert found.solution.ending.status is ss.solvers.Status.FROM_MOMENTS_TOO_FAR
 
 
 METHODS = {
@@ -154,7 +182,7 @@ def test_boosting_keeps_a_run_that_others_agree_with():
 @pytest.mark.parametrize("solver", [TwoModels(), MinVariance(), NetSearch()], ids=repr)
 def test_there_are_no_standard_errors_and_the_summary_says_why(solver):
     result = fit(draw(1.5 * TWO, 10_000, 1), TWO, solver)
-    assert result.converged and result.bse.isna().all()
+    assert result.bse.isna().all()
     said = " ".join(str(result.summary()).split())
     name = type(solver).__name__
     assert f"NO STANDARD ERRORS: {name} does not maximise the likelihood" in said

@@ -15,7 +15,7 @@ from selfselect.noises import Independent
 from selfselect.rules import ConvexRule, LinearArgmax
 from selfselect.samplers import BoxExact, ProjectedLangevin
 from selfselect.solvers import ProjectedSGD
-from selfselect.solvers._draws import distance_to_optimum
+from selfselect.solvers.monte_carlo_newton import distance_to_optimum
 
 KNOWN = Independent(1.0)
 

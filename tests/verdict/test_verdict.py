@@ -12,8 +12,11 @@ import selfselect as ss
 from selfselect.report.explain import verdict_chapter
 from selfselect.results.archive import sealed
 from selfselect.verdict import verdict as verdict_module
-from selfselect.verdict.models import differences, other_models
-from selfselect.verdict.questions import read_question
+from selfselect.verdict.questions import differences, other_models, read_question
+
+SAME_OPTIMUM = 1e-3
+"""Of a standard error: two searches of one optimum each stop within 1e-6 of it, and numerical
+derivatives of the errors differ."""
 
 FEW_ROWS = 0.01
 """Corrections for few rows and for few clusters differ by 1/300 and less."""
@@ -430,3 +433,36 @@ def test_with_several_rows_of_a_person_correlations_do_not_rest_on_the_shape_alo
     asked = read_question(alone, None)
     rows = [verdict_module._answered("the fit", one, one, asked, 0.95) for one in (alone, panel)]
     assert [one.dependent for one in rows] == [True, False]
+
+
+@pytest.mark.parametrize("options", [{}, {"cluster": "town"}])
+def test_other_models_of_a_panel_let_the_rows_of_a_person_share_what_theirs_do(options):
+    """Under noise that is not a person's the rows still say whose they are."""
+    rng = np.random.default_rng(5)
+    n, person = 800, np.repeat(np.arange(200), 4)
+    x, shock = rng.normal(size=n), rng.normal(size=200)[person]
+    e = rng.normal(size=(n, 2)) * 0.5
+    a, b = 0.2 + x + 0.8 * shock + e[:, 0], -0.4 * x - 0.5 * shock + e[:, 1]
+    data = pd.DataFrame({"x": x, "person": person, "town": person // 5, "job": "a"})
+    data["y"], data.loc[a < b, "job"] = np.maximum(a, b), "b"
+    fit = ss.fit("y ~ x", data, chosen="job", panel="person", **options)
+    np.testing.assert_array_equal(fit.rows.groups, person)
+    noises = {"shared shock": ss.noises.SharedShock(), "two types": ss.noises.Types(2)}
+    for name, noise in noises.items():
+        direct = ss.fit("y ~ x", data, chosen="job", panel="person", noise=noise, seed=0, **options)
+        other = other_models(fit, 0)[name]()
+        assert other.problem.grouped
+        assert other.bic == pytest.approx(direct.bic, abs=1e-4)
+        assert other.dependence == direct.dependence
+        off = (other.values - direct.values) / direct.bse.to_numpy()
+        np.testing.assert_allclose(off, 0.0, atol=SAME_OPTIMUM)
+        np.testing.assert_allclose(other.bse, direct.bse, rtol=SAME_OPTIMUM)
+    # And back: under independent noise the errors are clustered, and nothing else is a person's.
+    direct = ss.fit(
+        "y ~ x", data, chosen="job", panel="person", noise=noises["shared shock"], **options
+    )
+    normal = other_models(direct, 0)["normal"]()
+    assert not normal.problem.grouped
+    assert normal.dependence == fit.dependence
+    assert normal.bic == pytest.approx(fit.bic, abs=1e-4)
+    np.testing.assert_allclose(normal.bse, fit.bse, rtol=SAME_OPTIMUM)

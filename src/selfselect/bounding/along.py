@@ -15,21 +15,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.bounding.asked import Asked
-from selfselect.bounding.bounds import Bounds
-from selfselect.bounding.confidence import lower_share, upper_share
+from selfselect.bounding.bounds import Bounds, BoundsAsked, lower_share, upper_share
 from selfselect.bounding.targets import Targets
+from selfselect.data.panels import weighted_quantiles
 from selfselect.data.rows import Rows, counted_rows
-from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import interval_reach
-from selfselect.kernels.special import expit
+from selfselect.kernels.tails import expit
 from selfselect.problem.batch import Batch, Parts
 from selfselect.solvers.climb import ROUNDING, Hill, Point, ascend
-
-__all__ = ["bounds_along"]
 
 Array = NDArray[np.float64]
 
@@ -121,7 +117,12 @@ class Binned:
 
 
 def bounds_along(
-    targets: Targets, engine: Engine, name: str, column: int, asked: Asked, dependence: Dependence
+    targets: Targets,
+    engine: Engine,
+    name: str,
+    column: int,
+    asked: BoundsAsked,
+    dependence: Dependence,
 ) -> Bounds:
     """Compute bounds at some values of a covariate.
 
@@ -188,7 +189,7 @@ def bounds_along(
 
 
 def _plan(
-    targets: Targets, engine: Engine, name: str, column: int, asked: Asked
+    targets: Targets, engine: Engine, name: str, column: int, asked: BoundsAsked
 ) -> tuple[Logits, list[float]]:
     """Choose values of the outcome and of the covariate from a sample of rows."""
     rows = counted_rows(engine.sample(SAMPLE, np.random.default_rng(0)).rows)

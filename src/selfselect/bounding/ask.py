@@ -10,16 +10,11 @@ import numpy as np
 import pandas as pd
 
 from selfselect.bounding.along import bounds_along
-from selfselect.bounding.asked import Asked, read_asked
-from selfselect.bounding.bounds import Bounds
-from selfselect.bounding.cells import Cells, Factor, label_factor, number_factor
+from selfselect.bounding.bounds import Bounds, BoundsAsked, beside_fit, read_asked
 from selfselect.bounding.compute import compute_bounds
-from selfselect.bounding.fitted import beside_fit
-from selfselect.bounding.targets import Targets
+from selfselect.bounding.targets import CellFactor, Cells, Targets, label_factor, number_factor
 from selfselect.data.build import with_column
-from selfselect.data.clusters import cluster_columns, learn_clusters
 from selfselect.data.columns import find_kind
-from selfselect.data.costs import split_costs
 from selfselect.data.design import DataFacts, Design
 from selfselect.data.formulas import (
     ParsedFormula,
@@ -27,6 +22,9 @@ from selfselect.data.formulas import (
     parse_formulas,
     refuse_decided_covariates,
 )
+from selfselect.data.panels import cluster_columns, learn_clusters
+from selfselect.data.plan import split_costs
+from selfselect.data.rows import Rows
 from selfselect.data.tables import column_names, to_frame
 from selfselect.engines.base import Engine
 from selfselect.engines.choose import engine_for
@@ -35,8 +33,7 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import Independent
 from selfselect.posing import design_for, rows_to_measure
-from selfselect.problem.probing import probe_rule
-from selfselect.problem.problem import Problem
+from selfselect.problem.problem import Problem, probe_rule
 from selfselect.problem.units import measure_units
 from selfselect.rules import as_rule
 from selfselect.seeds import check_seed, generator
@@ -45,7 +42,6 @@ from selfselect.threads import one_blas_thread
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["bounds", "bounds_of_fit", "bounds_of_rows"]
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -204,7 +200,7 @@ def bounds(
 
 
 @one_blas_thread()
-def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked) -> Bounds:
+def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: BoundsAsked) -> Bounds:
     """Return the bounds of a fit's rows, with what the fit says beside them."""
     engine, problem = fit.engine_of_rows(), fit.problem
     targets = Targets.of(problem, asked.support)
@@ -242,9 +238,9 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
 
 
 @one_blas_thread()
-def bounds_of_rows(fit: FitResult, asked: Asked) -> Bounds:
-    """Return the bounds of all rows of a fit together, without what the fit says."""
-    engine = fit.engine_of_rows()
+def bounds_of_rows(fit: FitResult, asked: BoundsAsked, rows: Rows) -> Bounds:
+    """Return the bounds of all rows of a fit together, with any weights, not what the fit says."""
+    engine = fit.engine_of_rows() if rows is fit.rows else Memory().load(fit.problem, rows)
     return compute_bounds(
         Targets.of(fit.problem, asked.support),
         engine,
@@ -378,7 +374,7 @@ def _cells(
     covariates: Sequence[str],
     rows: Engine,
 ) -> Cells:
-    made: dict[str, Factor] = {}
+    made: dict[str, CellFactor] = {}
     for name in (*names, *((instrument,) if instrument else ())):
         used = name == instrument
         if name in numbers:

@@ -1,22 +1,74 @@
-"""Bounds as a result: tables, tests, a page and the parametric answer beside them."""
+"""Bounds as results: what was asked, their limits, and what a fit says of the same numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from selfselect.inference.statistics import TestResult
+from selfselect.bounding.targets import Cells, Targets
+from selfselect.data.rows import Rows
+from selfselect.engines.base import spread_evenly
+from selfselect.errors import OptionError
+from selfselect.inference.simulation import draw_noise
+from selfselect.inference.statistics import TestResult, interval_reach
+from selfselect.kernels.tails import bdtrik, betaincinv, erfc, ndtri
 from selfselect.results.tables import Tables
 
 if TYPE_CHECKING:
     from selfselect.plots.base import Picture
     from selfselect.report.page import Block, Page
+    from selfselect.results.fit_result import FitResult
 
-__all__ = ["INSIDE", "Bounds"]
+Array = NDArray[np.float64]
+
+
+# What a user asks of bounds, checked.
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsAsked:
+    """What a user asks of bounds.
+
+    Attributes
+    ----------
+    quantiles : between 0 and 1.
+    points : values of distribution functions; None to have them chosen.
+    support : as given.
+    level : of confidence.
+    """
+
+    quantiles: tuple[float, ...]
+    points: Any
+    support: Any
+    level: float
+
+
+def read_asked(quantiles: Any, points: Any, support: Any, level: float) -> BoundsAsked:
+    """Check what was given."""
+    given = np.atleast_1d(np.asarray(quantiles, dtype=object)).tolist()
+    if not given or not all(_number(q) and 0.0 < q < 1.0 for q in given):
+        raise OptionError(f"quantiles={quantiles!r} must be numbers between 0 and 1.")
+    if points is not None:
+        listed = np.atleast_1d(np.asarray(points, dtype=object)).tolist()
+        if not listed or not all(_number(y) and np.isfinite(y) for y in listed):
+            raise OptionError(f"points={points!r} must be values of the outcome.")
+        points = [float(y) for y in listed]
+    if not (_number(level) and 0.0 < level < 1.0):
+        raise OptionError(f"level={level!r} must lie between 0 and 1, as 0.95 does.")
+    return BoundsAsked(tuple(float(q) for q in given), points, support, float(level))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+# Bounds as a result: tables, tests, a page and the parametric answer beside them.
+
 
 INSIDE = (
     "A correct model with this rule lies inside the bounds whatever its noise: a fit outside "
@@ -128,8 +180,284 @@ class Bounds(Tables):
 
 
 def _written(value: float) -> str:
-    from selfselect.report.numbers import format_number
+    from selfselect.report.page import format_number
 
     if np.isnan(value):
         return ""
     return format_number(value) if np.isfinite(value) else ("-inf" if value < 0 else "inf")
+
+
+# Confidence limits of bounds, of one sample or the best of several.
+#
+# A share has the limits of Clopper and Pearson, which cover for every number of rows; a quantile
+# has those that follow from them, order statistics; a mean those of the normal or t distribution.
+# The best of several bounds is that of Chernozhukov, Lee and Rosen (2013): every bound is moved
+# outwards by its own imprecision before the best is taken, and only bounds that may be the best
+# count.
+
+
+Side = Literal["lower", "upper"]
+
+REACH = 0.1
+"""Bounds that may be the best are all kept with chance 1 - REACH / log(rows)."""
+
+
+class Bound(Protocol):
+    """A bound estimated from some rows."""
+
+    @property
+    def estimate(self) -> float:
+        """The bound itself."""
+
+    def limit(self, side: Side, tail: float) -> float:
+        """Return the limit that the true bound exceeds (or falls below) with chance `tail`."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound and its confidence limit, moved outwards."""
+
+    estimate: float
+    confidence: float
+
+
+def upper_share(share: Array | float, rows: float, tail: float) -> Array:
+    """Return the upper limit of Clopper and Pearson."""
+    count = np.minimum(np.asarray(share, float), 1.0) * rows
+    whole = count >= rows * (1.0 - 1e-12)
+    limit = betaincinv(count + 1.0, np.where(whole, 1.0, rows - count), 1.0 - tail)
+    return np.where(whole, 1.0, limit)
+
+
+def lower_share(share: Array | float, rows: float, tail: float) -> Array:
+    """Return the lower limit of Clopper and Pearson."""
+    return 1.0 - upper_share(1.0 - np.asarray(share, float), rows, tail)
+
+
+@dataclass(frozen=True)
+class ShareBound:
+    """A share of rows, such as a distribution function at one value."""
+
+    estimate: float
+    rows: float
+
+    def limit(self, side: Side, tail: float) -> float:
+        """Return a limit of the share."""
+        find = upper_share if side == "upper" else lower_share
+        return float(find(self.estimate, self.rows, tail))
+
+
+@dataclass(frozen=True)
+class MeanBound:
+    """A mean of rows; infinite where one of them is."""
+
+    estimate: float
+    error: float
+    df: float
+
+    def limit(self, side: Side, tail: float) -> float:
+        """Return a limit of the mean."""
+        if not np.isfinite(self.estimate):
+            return self.estimate
+        reach = interval_reach(1.0 - 2.0 * tail, self.df) * self.error
+        return self.estimate + (reach if side == "upper" else -reach)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileBound:
+    """A quantile of one end of the rows' intervals.
+
+    Attributes
+    ----------
+    quantile : between 0 and 1.
+    values : the grid, increasing from minus infinity.
+    shares : of the rows with an end at or below each value.
+    between : whether there are ends between a value and the one before it, where a lower bound is
+        taken one step below; in the last entry, whether there are any beyond the grid.
+    rows : how many independent rows that rests on.
+    outward : the side to which a quantile between two values is rounded.
+    limits : the lowest and highest value that is possible.
+    """
+
+    quantile: float
+    values: Array
+    shares: Array
+    between: NDArray[np.bool_]
+    rows: float
+    outward: Side
+    limits: tuple[float, float]
+
+    @property
+    def estimate(self) -> float:
+        """The quantile of the rows."""
+        return self._value(self._place)
+
+    @property
+    def rounding(self) -> float:
+        """How far the quantile of the rows may be rounded; zero where it is known exactly."""
+        place = self._place
+        if not 1 < place < len(self.values) or not self.between[place]:
+            return 0.0
+        return float(self.values[place] - self.values[place - 1])
+
+    @property
+    def _place(self) -> int:
+        return int(np.searchsorted(self.shares, self.quantile - 1e-12))
+
+    def limit(self, side: Side, tail: float) -> float:
+        """Return the value at which the limit of the share reaches the quantile."""
+        # A larger share means a smaller quantile. The limits of Clopper and Pearson reach it where
+        # the binomial distribution of the quantile reaches the tail.
+        if side == "lower":
+            count = max(float(bdtrik(tail, self.rows, self.quantile)), 0.0)
+        else:
+            count = float(bdtrik(1.0 - tail, self.rows, self.quantile)) + 1.0
+        return self._value(int(np.searchsorted(self.shares, count / self.rows)))
+
+    def _value(self, place: int) -> float:
+        """Return a value of the grid, or what is possible where the ends do not reach so far."""
+        place = min(place, len(self.values))
+        if self.outward == "lower" and self.between[place]:
+            place -= 1
+        found = float(self.values[place]) if place < len(self.values) else np.inf
+        # What is just below a value is counted apart from it, and rounded to it.
+        if self.outward == "upper" and place + 1 < len(self.values):
+            following = float(self.values[place + 1])
+            found = following if np.nextafter(found, np.inf) == following else found
+        return min(max(found, self.limits[0]), self.limits[1])
+
+
+def best_of(bounds: Sequence[Bound], side: Side, tail: float, n_rows: float) -> Limit:
+    """Return the sharpest of several bounds: the smallest upper one, or the largest lower one.
+
+    Parameters
+    ----------
+    bounds : of samples that do not overlap.
+    side : of which they are bounds.
+    tail : chance that the limit is not outside of the true bound.
+    n_rows : in all.
+    """
+    sign = 1.0 if side == "upper" else -1.0
+    inward: Side = "lower" if side == "upper" else "upper"
+    if len(bounds) == 1:
+        return Limit(bounds[0].estimate, bounds[0].limit(side, tail))
+    first = REACH / np.log(max(n_rows, 3.0)) / len(bounds)
+    second = 0.5 * erfc(2.0 * ndtri(1.0 - first) / np.sqrt(2.0))
+    best = min(sign * one.limit(side, first) for one in bounds)
+    near = [one for one in bounds if sign * one.limit(inward, second) <= best]
+    middle = 1.0 - 0.5 ** (1.0 / len(near))
+    return Limit(
+        sign * min(sign * one.limit(side, middle) for one in near) if len(near) > 1
+        else near[0].estimate,
+        sign * min(sign * one.limit(side, tail / len(near)) for one in near),
+    )  # fmt: skip
+
+
+# What a fit says of the numbers that are bounded: the parametric answer, by draws.
+
+
+ROWS, DRAWS = 20_000, 200_000
+"""Rows that outcomes are drawn for, and draws in all: shares are good to a thousandth."""
+
+NOT_KNOWN = (
+    "The fit says nothing of outcomes of alternatives that some cases have no row for: what they "
+    "would be there is not known."
+)
+
+
+def beside_fit(
+    fit: FitResult, found: Bounds, targets: Targets, cells: Cells, with_cells: Rows | None
+) -> Bounds:
+    """Add what a fit says of every number, and say where it lies outside the bounds.
+
+    Parameters
+    ----------
+    fit : of the same rule.
+    found : bounds of its rows.
+    targets, cells : what they are of.
+    with_cells : the rows with the columns that tell cells apart; None where there are no cells.
+    """
+    rng = np.random.default_rng(0)
+    if with_cells is None:
+        rows = fit.engine_of_rows().sample(ROWS, rng).rows
+        code = np.zeros(len(rows), dtype=np.intp)
+    else:
+        which = np.arange(len(with_cells))
+        if len(which) > ROWS:
+            which = spread_evenly(len(with_cells), ROWS, rng)
+        rows = fit.rows.take(which)
+        code = Cells(cells.by).codes(with_cells.take(which))
+    natural = fit.problem.layout.natural(fit.solution.free)
+    times = max(1, DRAWS // len(rows))
+    every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))
+    rows = rows.copies(every, copy)
+    noise = draw_noise(fit.problem, natural, len(rows), rng)
+    latent = fit.problem.likelihood.draw_latent(natural, rows, noise, rng)
+    if rows.known.described is not None:
+        # What an alternative without a row would have brought a case is not known.
+        latent = np.where(rows.known.described, latent, np.nan)
+    values = targets.latent(latent)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    answers: dict[tuple[Any, ...], _SortedDraws] = {}
+    for named, codes in Cells(cells.by).groups():
+        own = code[every] == codes[0]
+        for place, name in enumerate(targets.names):
+            answers[(*named, name)] = _SortedDraws.of(values[own, place], weights[own])
+    tables = {
+        what: _with_fit(getattr(found, what), found.by, answers, key)
+        for what, key in (("distribution", "at"), ("quantiles", "quantile"), ("means", None))
+    }
+    found = replace(found, **tables)  # type: ignore[arg-type]
+    if rows.known.described is not None:
+        found = replace(found, notes=(*found.notes, NOT_KNOWN))
+    out = found.outside()
+    if not len(out):
+        return found
+    named_outside = ", ".join(dict.fromkeys(out["of"]))
+    sentence = (
+        f"OUTSIDE: the fit lies outside the bounds of {named_outside}, in {len(out)} of "
+        f"{sum(map(len, tables.values()))} numbers. Either the model of outcomes and noise is "
+        "wrong, or the rule is."
+    )
+    return replace(found, warnings=(*found.warnings, sentence))
+
+
+class _SortedDraws:
+    """Draws of one number, sorted, with the share of the weight up to each; none if some lack."""
+
+    def __init__(self, values: Array, shares: Array, mean: float) -> None:
+        self.values, self.shares, self.mean = values, shares, mean
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> _SortedDraws:
+        if not len(values) or weights.sum() <= 0 or np.isnan(values).any():
+            return cls(np.full(1, np.nan), np.full(1, np.nan), float("nan"))
+        order = np.argsort(values)
+        shares = np.cumsum(weights[order]) / weights.sum()
+        return cls(values[order], shares, float(weights @ values / weights.sum()))
+
+    def share(self, value: float) -> float:
+        if np.isnan(self.mean):
+            return float("nan")
+        place = int(np.searchsorted(self.values, value, side="right"))
+        return float(self.shares[place - 1]) if place else 0.0
+
+    def quantile(self, share: float) -> float:
+        place = int(np.searchsorted(self.shares, share))
+        return float(self.values[min(place, len(self.values) - 1)])
+
+
+def _with_fit(
+    table: pd.DataFrame,
+    by: tuple[str, ...],
+    answers: dict[tuple[Any, ...], _SortedDraws],
+    key: str | None,
+) -> pd.DataFrame:
+    said = []
+    for row in table.to_dict("records"):
+        drawn = answers[(*(row[name] for name in by), row["of"])]
+        if key is None:
+            said.append(drawn.mean)
+        else:
+            said.append(drawn.share(row[key]) if key == "at" else drawn.quantile(row[key]))
+    return table.assign(fit=said)

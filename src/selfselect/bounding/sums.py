@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.bounding.cells import Cells, Group, merge_cells
-from selfselect.bounding.targets import Targets
+from selfselect.bounding.targets import CellGroup, Cells, Targets, merge_cells
+from selfselect.data.panels import weighted_quantiles
 from selfselect.data.rows import Rows, counted_rows
-from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import interval_reach
 from selfselect.problem.batch import Batch, Parts
-
-__all__ = ["Counted", "Grids", "count_ends", "make_grids"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -162,7 +159,7 @@ def _points(points: Any, values: Array, weights: Array | None) -> Array:
 
 def count_ends(
     targets: Targets, engine: Engine, cells: Cells, grids: Grids, dependence: Dependence, first: int
-) -> tuple[Counted, tuple[Group, ...], tuple[str, ...]]:
+) -> tuple[Counted, tuple[CellGroup, ...], tuple[str, ...]]:
     """Count the ends of all rows, by cells with rows enough.
 
     Parameters

@@ -1,19 +1,24 @@
-"""What is printed and written of a fit, by every command that makes one."""
+"""What is printed of a fit, and saved fits with rows for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from selfselect.cli._options import format_option, json_option, level_option, together
-from selfselect.cli._streams import STANDARD, refuse_twice, write_file
-from selfselect.cli._terminal import on_terminal
+from selfselect.cli._streams import STANDARD, on_terminal, refuse_twice, say, write_file
+from selfselect.inference.statistics import FLAG_LEVEL, samples_to_reject
 from selfselect.options import Intervals
 
-__all__ = ["Shown", "printing_options"]
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+
+# What is printed and written of a fit, by every command that makes one.
+
 
 printing_options = together(
     level_option,
@@ -85,6 +90,12 @@ class Shown:
         found = cls(**{name: options.pop(name) for name in names}, seed=options["seed"])
         if found.question is not None and not found.verdict:
             raise click.UsageError("--question is what --verdict is on. Give --verdict too.")
+        if found.test_noise is not None and 0 != found.test_noise < samples_to_reject():
+            raise click.UsageError(
+                f"--test-noise {found.test_noise} cannot reject at the level of the pages, "
+                f"{1.0 - FLAG_LEVEL:.2g}. Give {samples_to_reject()} samples or more, or 0 for the "
+                "asymptotic tests."
+            )
         refuse_twice(found.save, found.report, what="output")
         for target in (found.save, found.report):
             check_target(target, *files)
@@ -95,7 +106,7 @@ class Shown:
 
         What the verdict is on is checked before the fit is solved.
         """
-        from selfselect.cli._formats import json_lines, render
+        from selfselect.cli._tables import json_lines, render
         from selfselect.cli.main import NOT_CONVERGED
         from selfselect.posing import checked_by
 
@@ -145,3 +156,55 @@ class Shown:
             check_question(self.question, problem, design)
         except OptionError as error:
             raise click.UsageError(f"--question: {error}") from error
+
+
+# Saved fits in the shell, and the rows they are asked about.
+
+
+def in_order(fit: str, data: str) -> tuple[str, str]:
+    """Return the names of a saved fit and of a table; a notice says so where they are swapped."""
+    if data.lower().endswith(".json") and not fit.lower().endswith(".json") and fit != STANDARD:
+        say("notice: in all commands the saved FIT comes first, then DATA.")
+        return data, fit
+    return fit, data
+
+
+def read_saved(fit: str, data: str, *, encoding: str | None) -> tuple[FitResult, Any]:
+    """Read a saved fit, and a table for it; one of them may be standard input."""
+    from selfselect.cli._streams import read_fit
+    from selfselect.cli._tables import labels_of, read_table
+
+    refuse_twice(fit, data)
+    result = read_fit(fit)
+    return result, read_table(data, encoding=encoding, labels=labels_of(result))
+
+
+def with_rows(fit: FitResult, table: Any) -> FitResult:
+    """Return a saved fit with rows of a table, outcome and choice included, in place of its own."""
+    import numpy as np
+
+    from selfselect.data.columns import check_numbers
+    from selfselect.data.formulas import code_chosen
+    from selfselect.data.tables import to_frame
+    from selfselect.engines import Memory
+    from selfselect.errors import UnsupportedError
+
+    facts, problem = fit.facts, fit.problem
+    if problem.equations.selection is not None or facts.case is not None or facts.panel is not None:
+        raise UnsupportedError(
+            "This needs rows with their outcome, and those of a saved fit with a selection "
+            "equation, of long data or of a panel are not read. Fit in Python instead."
+        )
+    coded = fit.coding.code(table, with_known=True, with_outcome=True)
+    extra = [name for name in (facts.chosen, facts.weights) if name is not None]
+    frame = to_frame(table, extra).loc[np.asarray(coded.complete)]
+    rows = coded.rows
+    if facts.chosen is not None:
+        labels = problem.equations.alternatives
+        rows = replace(rows, chosen=code_chosen(frame[facts.chosen], facts.chosen, labels))
+    if facts.weights is not None:
+        weights = check_numbers(frame[facts.weights], f"The column of weights {facts.weights!r}")
+        rows = replace(rows, weights=weights)
+    names = list(dict.fromkeys(getattr(fit.coding, "columns", ())))
+    raw = to_frame(table, [*names, *fit.coding.known.columns]).loc[np.asarray(coded.complete)]
+    return replace(fit, engine=Memory().load(problem, rows), row_labels=raw.index, table=raw)

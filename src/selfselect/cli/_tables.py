@@ -1,10 +1,12 @@
-"""Reading and writing tables from the shell: CSV and Parquet."""
+"""Tables that commands read and write, and their formats."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,27 +15,23 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
-from selfselect.cli._streams import STANDARD, is_there, refuse_missing, standard_input
-from selfselect.data.file_names import COMPRESSED, ending_of
-from selfselect.data.text_files import read_csv
+from selfselect.cli._streams import STANDARD, is_there, on_terminal, refuse_missing, standard_input
+from selfselect.data.file_types import COMPRESSED, ending_of
+from selfselect.data.tables import read_csv
 from selfselect.errors import DataError, MissingDependencyError
+from selfselect.inference.statistics import TestResult
+from selfselect.options import Intervals
 from selfselect.progress import progress_bar
-from selfselect.results.files import refuse_target, whole_file
-from selfselect.results.streaming import flat_columns
+from selfselect.results.fit_result import FitResult
+from selfselect.results.rejections import tests_of_noise
+from selfselect.results.streaming import flat_columns, refuse_target, whole_file
 
 if TYPE_CHECKING:
-    from selfselect.results.fit_result import FitResult
+    from selfselect.multinomial.result import MultinomialResult
 
-__all__ = [
-    "check_out",
-    "check_target",
-    "for_spreadsheets",
-    "joined",
-    "labels_of",
-    "read_table",
-    "refuse_inputs",
-    "write_table",
-]
+
+# Reading and writing tables from the shell: CSV and Parquet.
+
 
 NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
 
@@ -228,3 +226,94 @@ def _write_csv(frame: pd.DataFrame, file: Any, *, index: bool, how: Any) -> None
             piece = frame.iloc[start : start + ROWS_AT_ONCE]
             piece.to_csv(file, index=index, mode="wb", header=start == 0)
             bar.update(len(piece))
+
+
+# A fit in the formats the shell can ask for.
+
+
+def render(
+    fit: FitResult | MultinomialResult,
+    form: str,
+    level: float,
+    intervals: Intervals = "wald",
+    *,
+    stars: bool = False,
+) -> str:
+    """Return the summary of a fit in one of the formats of --format."""
+
+    def page() -> Any:
+        return fit.summary(level, intervals=intervals, stars=stars)
+
+    forms: dict[str, Callable[[], str]] = {
+        "text": lambda: page().to_text(),
+        "latex": lambda: page().to_latex(),
+        "markdown": lambda: page().to_markdown(),
+        "html": lambda: page().to_html(),
+        "csv": lambda: (
+            for_spreadsheets(fit.tidy(level, intervals=intervals)).to_csv(index=False).rstrip("\n")
+        ),
+        "json": lambda: _as_json(fit, level, intervals),
+    }
+    return forms[form]()
+
+
+def json_lines(table: pd.DataFrame) -> str:
+    """Return one JSON object per row and line; missing and infinite numbers are null."""
+    return "\n".join(
+        json.dumps(one, allow_nan=False, default=str, ensure_ascii=False) for one in _records(table)
+    )
+
+
+def show_table(page: Any, table: pd.DataFrame, out: str | None, *, as_json: bool) -> None:
+    """Print a page, or its table as JSON lines, or write the table to a file."""
+    if as_json and out is not None:
+        raise click.UsageError("--json prints the table and --out writes it. Give one of them.")
+    if as_json:
+        click.echo(json_lines(table))
+    elif out is None:
+        with on_terminal():
+            click.echo(str(page))
+    else:
+        write_table(table, out, index=False)
+
+
+def _as_json(fit: FitResult | MultinomialResult, level: float, intervals: Intervals) -> str:
+    content: dict[str, Any] = {
+        "notices": list(fit.summary(level).notices),
+        "status": fit.status,
+        "fit": _records(fit.glance())[0],
+        "counts": {str(label): int(count) for label, count in fit.counts.items()},
+        "coefficients": _records(fit.tidy(level, intervals=intervals)),
+    }
+    if isinstance(fit, FitResult):
+        normality, variance = tests_of_noise(fit)
+        content["independence_test"] = _as_plain(fit.independence_test())
+        content["normality_test"] = _as_plain(normality)
+        content["heteroskedasticity_test"] = _as_plain(variance)
+    else:
+        content["selection_test"] = _as_plain(fit.selection_test())
+    return json.dumps(content, indent=2, allow_nan=False, default=str)
+
+
+def _as_plain(test: TestResult) -> dict[str, Any]:
+    return {
+        "statistic": test.statistic if test.possible or test.undecided else None,
+        "df": test.df,
+        "df_residual": test.df_residual,
+        "p_value": test.p_value if test.possible else None,
+        "replications": test.replications,
+        "reason": test.reason,
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as plain dicts, missing and infinite numbers as null, as JSON wants it."""
+
+    def plain(value: Any) -> Any:
+        unknown = pd.isna(value) or (isinstance(value, float) and math.isinf(value))
+        return None if unknown else value
+
+    return [
+        {str(name): plain(value) for name, value in row.items()}
+        for row in table.to_dict(orient="records")
+    ]

@@ -9,8 +9,6 @@ import click
 from selfselect.cli._model import model_of, model_options, noise_of, noise_options
 from selfselect.cli._show import Shown, printing_options
 
-__all__ = ["command"]
-
 EPILOG = """\b
 Examples:
   selfselect bootstrap villagers.csv "income ~ height + weight" --chosen job --replications 199

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from selfselect.cli._engines import engine_named, rows_of, split_words
 from selfselect.cli._options import (
     available_option,
     chosen_option,
     cluster_option,
     clusters_of,
+    engine_named,
     equation_option,
     formulas_of,
     json_option,
@@ -24,13 +24,13 @@ from selfselect.cli._options import (
     outcome_between_option,
     pairs_of,
     possible_option,
+    rows_of,
     rows_options,
     rule_option,
+    split_words,
     weights_options,
 )
 from selfselect.cli._streams import is_there
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Examples:
@@ -108,8 +108,7 @@ def command(
     FORMULA is the outcome, alone or as the left side of a formula.
     """
     import selfselect as ss
-    from selfselect.cli._formats import show_table
-    from selfselect.cli._tables import check_out
+    from selfselect.cli._tables import check_out, show_table
     from selfselect.posing import label_columns
 
     files, formula = split_words(words)

@@ -7,18 +7,17 @@ from typing import Literal
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._engines import rows_of, split_words
 from selfselect.cli._options import (
+    encoding_option,
     json_option,
     out_option,
+    rows_of,
     rule_option,
     seed_option,
+    split_words,
     weights_options,
 )
 from selfselect.options import WeightsKind
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Example:
@@ -65,8 +64,7 @@ def command(
 ) -> int:
     """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
     import selfselect as ss
-    from selfselect.cli._formats import show_table
-    from selfselect.cli._tables import check_out
+    from selfselect.cli._tables import check_out, show_table
     from selfselect.posing import label_columns
 
     check_out(out, *words)

@@ -10,8 +10,6 @@ import click
 from selfselect.cli._model import model_of, model_options
 from selfselect.cli._options import covariance_option, json_option, out_option, pairs_of
 
-__all__ = ["command"]
-
 EPILOG = """\b
 Examples:
   selfselect choose-noise villagers.csv "income ~ height + weight" --chosen job
@@ -40,8 +38,7 @@ def command(
     Options are those of `selfselect fit`.
     """
     import selfselect as ss
-    from selfselect.cli._formats import show_table
-    from selfselect.cli._tables import check_out
+    from selfselect.cli._tables import check_out, show_table
 
     check_out(out, *options["words"])
     pair = None if effect is None else next(iter(pairs_of([effect], "--effect").items()))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["command"]
-
 EPILOG = """\b
 Put the line of your shell into its start file:
   bash (~/.bashrc):                  eval "$(selfselect completion bash)"

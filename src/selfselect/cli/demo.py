@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["command"]
-
 STORY = """\
 In a village everyone hunts or fishes, whichever earns more. We see what each villager earned and
 at which job, never what the other job would have paid. Least squares on the hunters alone is
@@ -22,12 +20,12 @@ biased: those who hunt are those who happened to be good at it.
 def command(rows: int, seed: int, folder: str) -> int:
     """Simulate hunters and fishers, fit them naively and corrected, print, save and draw both."""
     import selfselect as ss
+    from selfselect.cli._streams import on_terminal
     from selfselect.cli._tables import write_table
-    from selfselect.cli._terminal import on_terminal
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.errors import DataError, MissingDependencyError
-    from selfselect.report.text import fold, paragraph
-    from selfselect.results.files import whole_file
+    from selfselect.report.page import fold, paragraph
+    from selfselect.results.streaming import whole_file
 
     target = Path(folder)
     try:

@@ -8,12 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._options import json_option, level_option, out_option, pairs_of
-from selfselect.cli._saved import in_order
+from selfselect.cli._options import encoding_option, json_option, level_option, out_option, pairs_of
+from selfselect.cli._show import in_order
 from selfselect.options import Scale
-
-__all__ = ["command"]
 
 PAIRS = ("treatment", "heterogeneity", "decompose", "gains")
 """What is asked of two alternatives."""
@@ -104,9 +101,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Compute an effect of the saved FIT over the rows of DATA."""
-    from selfselect.cli._formats import show_table
-    from selfselect.cli._saved import read_saved, with_rows
-    from selfselect.cli._tables import check_out
+    from selfselect.cli._show import read_saved, with_rows
+    from selfselect.cli._tables import check_out, show_table
 
     fit, data = in_order(fit, data)
     check_out(out, fit, data)

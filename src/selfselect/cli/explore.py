@@ -6,9 +6,7 @@ import sys
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-
-__all__ = ["command"]
+from selfselect.cli._options import encoding_option
 
 
 @click.command("explore")
@@ -24,7 +22,7 @@ def command(
     fit: str, data: str, out: str, rows: int | None, level: float, encoding: str | None
 ) -> int:
     """Write a page that explores the saved FIT over the rows of DATA."""
-    from selfselect.cli._saved import in_order, read_saved
+    from selfselect.cli._show import in_order, read_saved
     from selfselect.cli._streams import STANDARD, write_file
     from selfselect.cli._tables import refuse_inputs
 

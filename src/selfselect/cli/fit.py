@@ -10,8 +10,6 @@ from selfselect.cli._model import model_of, model_options, noise_of, noise_optio
 from selfselect.cli._options import covariance_option
 from selfselect.cli._show import Shown, printing_options
 
-__all__ = ["command"]
-
 EPILOG = """\b
 Examples:
   selfselect fit villagers.csv "income ~ height + weight" --chosen job

@@ -16,8 +16,6 @@ from typing import Any, ClassVar
 
 import click
 
-__all__ = ["BAD_INPUT", "NOT_CONVERGED", "cli", "main"]
-
 UNEXPECTED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)
@@ -175,7 +173,7 @@ def _refusal(error: click.ClickException) -> str:
 
 def _say(sentence: str) -> None:
     """Write to standard error; where nothing can be written there, the exit code has to do."""
-    from selfselect.cli._terminal import say
+    from selfselect.cli._streams import say
 
     with suppress(OSError):
         say(sentence)
@@ -183,7 +181,7 @@ def _say(sentence: str) -> None:
 
 def _spelt(sentence: object, words: list[str]) -> str:
     """Write a sentence of the library with the options of the command that was typed."""
-    from selfselect.cli._spelling import in_shell_spelling
+    from selfselect.cli._streams import in_shell_spelling
 
     named = next((word for word in words if word in _Lazy.commands_help), None)
     command = None if named is None else cli.get_command(click.Context(cli), named)

@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-__all__ = ["command"]
-
 EPILOG = """\b
 Examples:
   selfselect man | man -l -

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from selfselect.cli._encoding import encoding_option
+from selfselect.cli._model import read_model
 from selfselect.cli._options import (
     cluster_option,
+    encoding_option,
     equation_option,
     format_option,
     json_option,
@@ -18,9 +19,6 @@ from selfselect.cli._options import (
     seed_option,
     weights_options,
 )
-from selfselect.cli._selection import read_model
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Examples:
@@ -95,10 +93,8 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli._formats import json_lines, render
-    from selfselect.cli._streams import STANDARD, refuse_twice, write_file
-    from selfselect.cli._tables import check_target
-    from selfselect.cli._terminal import on_terminal
+    from selfselect.cli._streams import STANDARD, on_terminal, refuse_twice, write_file
+    from selfselect.cli._tables import check_target, json_lines, render
 
     refuse_twice(save, report, what="output")
     for path in (save, report):

@@ -8,10 +8,7 @@ from typing import Any
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._options import level_option
-
-__all__ = ["command"]
+from selfselect.cli._options import encoding_option, level_option
 
 ALONE = ("coefficients", "convergence", "mte", "starts")
 """Pictures that need no rows."""
@@ -59,11 +56,11 @@ def command(
     out: str,
 ) -> int:
     """Draw a picture of the saved FIT, for the rows of DATA where it shows rows."""
-    from selfselect.cli._saved import in_order, read_saved, with_rows
+    from selfselect.cli._show import in_order, read_saved, with_rows
     from selfselect.cli._streams import read_fit, write_file
     from selfselect.cli._tables import check_target
     from selfselect.errors import DataError
-    from selfselect.results.files import whole_file
+    from selfselect.results.streaming import whole_file
 
     if data is None and what not in ALONE:
         raise click.UsageError(f"--what {what} needs rows: give DATA after FIT.")

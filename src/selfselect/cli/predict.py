@@ -7,11 +7,8 @@ from typing import Any, Literal
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._options import json_option
+from selfselect.cli._options import encoding_option, json_option
 from selfselect.options import PredictionKind, Scale
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Examples:
@@ -67,11 +64,10 @@ def command(
     With a folder as --out, data may be larger than memory, and files appear there when all are
     whole.
     """
-    from selfselect.cli._engines import is_folder, rows_of
-    from selfselect.cli._formats import json_lines
-    from selfselect.cli._saved import in_order
+    from selfselect.cli._options import is_folder, rows_of
+    from selfselect.cli._show import in_order
     from selfselect.cli._streams import STANDARD, read_fit, refuse_twice
-    from selfselect.cli._tables import check_out, joined, labels_of, write_table
+    from selfselect.cli._tables import check_out, joined, json_lines, labels_of, write_table
     from selfselect.data.files import open_files
     from selfselect.data.tables import to_frame
 

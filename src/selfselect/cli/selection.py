@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from selfselect.cli._selection import read_model, shared_options
+from selfselect.cli._model import read_model, shared_options
 from selfselect.cli._show import Shown
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Examples:

@@ -6,8 +6,6 @@ import click
 
 from selfselect.cli._options import format_option, json_option, level_option
 
-__all__ = ["command"]
-
 
 @click.command("show")
 @click.argument("fit")
@@ -42,10 +40,8 @@ def command(
     report: str | None,
 ) -> int:
     """Print the saved FIT. Effects in words need rows to average over: DATA."""
-    from selfselect.cli._formats import json_lines, render
-    from selfselect.cli._streams import STANDARD, read_fit, write_file
-    from selfselect.cli._tables import check_target, labels_of, read_table
-    from selfselect.cli._terminal import on_terminal
+    from selfselect.cli._streams import STANDARD, on_terminal, read_fit, write_file
+    from selfselect.cli._tables import check_target, json_lines, labels_of, read_table, render
     from selfselect.cli.main import NOT_CONVERGED
 
     if data is not None and not explain:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from selfselect.cli._model import read_model, shared_options
 from selfselect.cli._options import (
     equation_option,
     offset_columns,
@@ -14,10 +15,7 @@ from selfselect.cli._options import (
     pairs_of,
     shared_terms,
 )
-from selfselect.cli._selection import read_model, shared_options
 from selfselect.cli._show import Shown
-
-__all__ = ["command"]
 
 EPILOG = """\b
 Examples:

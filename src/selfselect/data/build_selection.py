@@ -11,20 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from selfselect.data.build import check_word, with_column
-from selfselect.data.checks import (
+from selfselect.data.build import with_column
+from selfselect.data.coding import check_known
+from selfselect.data.columns import (
+    NOTHING_SELECTED,
     check_any_weight,
     check_counts,
     check_text_columns,
     check_varies,
     check_weight_total,
+    check_word,
 )
-from selfselect.data.clusters import cluster_columns, learn_clusters
-from selfselect.data.coding import check_known
 from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import refuse_half_characters
-from selfselect.data.missing import say_incomplete
-from selfselect.data.rows import guess_outcomes
+from selfselect.data.missing import Unrecorded, say_incomplete
+from selfselect.data.panels import (
+    check_weights_kind,
+    cluster_columns,
+    learn_clusters,
+    scale_weights,
+)
+from selfselect.data.rows import Source, guess_outcomes
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.selection_rows import (
     SelectionCoder,
@@ -32,14 +39,9 @@ from selfselect.data.selection_rows import (
     learning_rows,
     rows_of,
 )
-from selfselect.data.source import Source
 from selfselect.data.tables import to_frame
-from selfselect.data.unrecorded import Unrecorded
-from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
-
-__all__ = ["build_selection_design", "check_both_sides", "describe_selection"]
 
 
 def build_selection_design(
@@ -114,8 +116,7 @@ def build_selection_design(
     guessed = guess_outcomes(rows.outcome, rows.between)
     shown = np.where(np.isnan(guessed), -1, codes)
     tally = replace(
-        Tally.of(guessed, shown, rows.weights, labels),
-        n_selected_silent=int(((codes >= 0) & (shown < 0)).sum()),
+        Tally.of(guessed, codes, rows.weights, labels),
         n_between=int((np.isnan(rows.outcome) & (shown >= 0)).sum()),
     )
     each = [guessed[shown == j] for j in range(len(labels))]
@@ -137,7 +138,7 @@ def check_both_sides(
         check_counts(counts, [1] * len(labels), labels, plan.choice)
         return
     if counts[0] in (0, n_rows):
-        every, why = ("Every", "least squares is right")
+        every, why = ("Every", NOTHING_SELECTED)
         if not counts[0]:
             every, why = ("No", "no outcome is observed")
         raise DataError(
@@ -161,19 +162,19 @@ def describe_selection(
     if plan.weights is not None:
         check_any_weight(tally.n_weighted, plan.weights)
         check_weight_total(tally.weight_total, tally.n_rows, plan.weights, plan.weights_kind)
-    counts = [tally.counts[label] for label in labels]
+    shown = [tally.shown[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coder.coding.equations.each]
     if plan.switching:
-        check_counts(counts, sizes, labels, plan.choice)
-    elif counts[0] < sizes[0]:
+        which = " with a known outcome" * (tally.n_recorded < tally.n_rows - tally.n_undecided)
+        check_counts(shown, sizes, labels, plan.choice, which)
+    elif shown[0] < sizes[0]:
         raise DataError(
-            f"Only {counts[0]} of {tally.n_rows} rows are selected with a known outcome, but its "
+            f"Only {shown[0]} of {tally.n_rows} rows are selected with a known outcome, but its "
             f"equation has {sizes[0]} parameters. Give it fewer covariates, or give more rows."
         )
     for label, (lowest, highest) in zip(labels, ranges, strict=True):
         check_varies(lowest, highest, plan.outcome_of(label))
-    if plan.weights_kind == "frequency" and plan.weights is not None:
-        counts = [int(tally.repeated[label]) for label in labels]
+    counts, of_outcomes = tally.rows_of(labels, plan.weights_kind)
     return DataFacts(
         formulas=tuple(one.text for one in coder.formulas),
         chosen=plan.choice,
@@ -182,12 +183,13 @@ def describe_selection(
         n_rows=tally.n_rows,
         n_dropped=n_dropped,
         n_without_outcome=n_without,
-        counts=tuple(counts),
+        counts=counts,
+        shown=of_outcomes,
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,
         two_values=tally.two_values,
-        n_selected_silent=tally.n_selected_silent,
+        n_selected_silent=tally.n_rows - tally.n_undecided - tally.n_recorded,
         n_between=tally.n_between,
         weights_kind=plan.weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,

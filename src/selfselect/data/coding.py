@@ -1,4 +1,4 @@
-"""Codings: how a table becomes `Rows`, learnt from the fitted rows and frozen."""
+"""How rows are coded: frozen, so that new rows are coded as the old."""
 
 from __future__ import annotations
 
@@ -10,28 +10,131 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import check_availability, check_numbers, first_rows
 from selfselect.data.coder import Coder
-from selfselect.data.columns import find_kind, to_numbers
+from selfselect.data.columns import (
+    check_availability,
+    check_numbers,
+    find_kind,
+    first_rows,
+    to_numbers,
+)
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
-from selfselect.data.tables import to_frame
+from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import DataError, FormulaError, OptionError
-from selfselect.rules._labels import by_alternative
-from selfselect.rules.base import Label, RowData
-
-__all__ = [
-    "ArrayCoding",
-    "CodedRows",
-    "Coding",
-    "FormulaCoding",
-    "KnownColumns",
-    "OutcomeCoder",
-    "check_known",
-]
+from selfselect.rules.base import Label, RowData, by_alternative
 
 Array = NDArray[np.float64]
+
+
+# First stages of endogenous covariates: least squares on instruments and all that is exogenous.
+
+
+def residual_name(column: str) -> str:
+    """Return the name of the residual of an endogenous covariate."""
+    return f"{column}_residual"
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStage:
+    """The regression of one endogenous covariate.
+
+    Attributes
+    ----------
+    column : the endogenous covariate.
+    coder : of the right side.
+    coefficients : (q,) in the order of the coder's names.
+    instruments : names of the coder's that no outcome has.
+    statistic : F of the test that these are all zero.
+    df_residual : its degrees of freedom below the line.
+    two_values : whether the column holds two values alone, so that no residual of it is normal.
+    """
+
+    column: str
+    coder: Coder
+    coefficients: Array
+    instruments: tuple[str, ...]
+    statistic: float
+    df_residual: float
+    two_values: bool = False
+
+    def with_residual(self, data: Any) -> pd.DataFrame:
+        """Return a table with the residuals of its rows in a column of their own."""
+        columns = dict.fromkeys([*self.coder.kinds, self.column])
+        frame = to_frame(data, (*columns, *column_names(data)))
+        known = frame[list(columns)].notna().all(axis=1).to_numpy()
+        values = np.full(len(frame), np.nan)
+        own = frame[known]
+        x = to_numbers(own[self.column], f"The endogenous covariate {self.column!r}")
+        values[known] = x - self.coder.code(own) @ self.coefficients
+        return frame.assign(**{residual_name(self.column): values})
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedStages:
+    """How the rows of a fit move it through its first stages.
+
+    Attributes
+    ----------
+    places : (e,) columns of the residuals among the covariates.
+    w : (n, q) the right side of all first stages.
+    influence : (n, e q) what each row, by its weight, does to their coefficients.
+    reach : (m, e q) derivatives of the reported estimates in these.
+    """
+
+    places: tuple[int, ...]
+    w: Array
+    influence: Array
+    reach: Array
+
+
+def fit_first_stages(
+    coder: Coder,
+    w: Array,
+    each: dict[str, Array],
+    instruments: tuple[str, ...],
+    weights: Array,
+    *,
+    repeated: bool,
+) -> tuple[FirstStage, ...]:
+    """Regress every endogenous covariate on all of w (n, q).
+
+    `repeated` says whether a row stands for as many as its weight says.
+    """
+    excluded = np.array([name in instruments for name in coder.names])
+    root = np.sqrt(weights)
+    weighed = w * root[:, None]
+    lengths = np.sqrt((weighed**2).sum(axis=0))
+    if (lengths == 0).any() or np.linalg.cond(weighed / np.where(lengths > 0, lengths, 1.0)) > 1e10:
+        raise DataError(
+            "Instruments and exogenous covariates repeat each other, so the first stage of "
+            f"{', '.join(map(repr, each))} is not determined. Leave out what is repeated."
+        )
+    free = float(weights.sum() if repeated else (weights > 0).sum()) - len(coder.names)
+    found = []
+    for column, x in each.items():
+        y = x * root
+        coefficients = np.asarray(np.linalg.lstsq(weighed, y, rcond=None)[0], dtype=np.float64)
+        left = float(((y - weighed @ coefficients) ** 2).sum())
+        short = weighed[:, ~excluded]
+        without = y - short @ np.linalg.lstsq(short, y, rcond=None)[0]
+        if not left > 1e-12 * float((y**2).sum()):
+            raise DataError(
+                f"The first stage explains {column!r} exactly, so nothing of it is endogenous. "
+                "Leave it out of `endogenous`, or correct the instruments."
+            )
+        gain = max(float((without**2).sum()) - left, 0.0) / excluded.sum()
+        statistic = float(gain / (left / free))
+        two_values = len(np.unique(x[weights > 0])) == 2
+        found.append(
+            FirstStage(column, coder, coefficients, instruments, statistic, free, two_values)
+        )
+    return tuple(found)
+
+
+# Codings: how a table becomes `Rows`, learnt from the fitted rows and frozen.
+
 Mask = NDArray[np.bool_]
 
 
@@ -111,7 +214,9 @@ def check_known(cost: Any, available: Any) -> None:
         if given is not None and not isinstance(given, Mapping):
             raise OptionError(f"`{name}` must be given by alternative, as in {name}={example}.")
         for label, entry in (given or {}).items():
-            number = isinstance(entry, int | float | np.number) and np.isfinite(entry)
+            # True is a number to Python, and no amount.
+            number = isinstance(entry, int | float | np.number) and not isinstance(entry, bool)
+            number = number and np.isfinite(entry)
             if not isinstance(entry, str) and not (name == "cost" and number):
                 raise OptionError(
                     f"{name}[{label!r}] is {entry!r}. Give the name of a column"

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import (
+from selfselect.data.coding import Coding
+from selfselect.data.columns import (
+    NOTHING_SELECTED,
     check_any_weight,
     check_chosen_available,
     check_counts,
@@ -21,26 +23,15 @@ from selfselect.data.checks import (
     check_weight_total,
     check_weights,
 )
-from selfselect.data.coding import Coding
 from selfselect.data.equations import Equations
-from selfselect.data.panels import check_groups
+from selfselect.data.panels import check_groups, refuse_huge_weights
 from selfselect.data.rows import Rows
-from selfselect.data.weights import refuse_huge_weights
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
     from selfselect.data.stream import RowStream
 
-__all__ = [
-    "DataFacts",
-    "Design",
-    "Tally",
-    "check_and_describe",
-    "check_known_values",
-    "check_rows",
-    "describe",
-]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -59,6 +50,7 @@ class DataFacts:
     n_dropped : rows left out for a missing covariate.
     n_without_outcome : rows left out, at the user's wish, for a missing outcome.
     counts : rows in which each alternative was chosen; empty where that was not recorded.
+    shown : of those, rows whose outcome, or a limit of it, was recorded.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
@@ -86,6 +78,7 @@ class DataFacts:
     n_dropped: int
     n_without_outcome: int
     counts: tuple[int, ...]
+    shown: tuple[int, ...]
     weight_total: float
     outcome_range: tuple[float, float]
     n_silent: int = 0
@@ -111,7 +104,11 @@ class DataFacts:
         return self.n_rows - self.n_zero_weight
 
     def bic(self, loglik: float, n_parameters: int) -> float:
-        """Return Schwarz's criterion of a model of these rows; a panel counts people, not rows."""
+        """Return Schwarz's criterion of a model of these rows: the one place where it is defined.
+
+        Where the rows say whose they are, its n is people and not rows, whatever the noise of the
+        model: models of which some take a person's rows together, and some do not, are compared.
+        """
         total = self.weight_total if self.panel is None else self.group_total
         return float(np.log(total)) * n_parameters - 2.0 * loglik
 
@@ -187,9 +184,9 @@ class Tally:
     n_undecided : rows without a recorded choice.
     counts : by alternative, rows of positive weight in which it was chosen.
     repeated : by alternative, the sum of their weights.
+    shown, shown_repeated : the same of rows that have an outcome.
     two_values : whether outcomes have two values at most.
-    n_selected_silent, n_between : rows that a selection equation selected, without an outcome, and
-        with limits of it alone.
+    n_between : rows that a selection equation selected, with limits of the outcome alone.
     """
 
     n_rows: int
@@ -202,8 +199,9 @@ class Tally:
     n_undecided: int
     counts: Counter[Any]
     repeated: Counter[Any]
+    shown: Counter[Any]
+    shown_repeated: Counter[Any]
     two_values: bool = False
-    n_selected_silent: int = 0
     n_between: int = 0
 
     @classmethod
@@ -215,23 +213,12 @@ class Tally:
             refuse_huge_weights(weights)
         absent = np.isnan(outcome)
         recorded = outcome[~absent] if absent.any() else outcome
-        counts: Counter[Any] = Counter()
-        repeated: Counter[Any] = Counter()
+        counts, repeated = _chosen(chosen, weights, labels)
+        shown, shown_repeated = counts, repeated
+        if chosen is not None and absent.any():
+            shown, shown_repeated = _chosen(np.where(absent, -1, chosen), weights, labels)
         with np.errstate(over="ignore"):
             squares = float(len(outcome) if weights is None else np.square(weights).sum())
-        n_undecided = 0
-        if chosen is not None:
-            undecided = chosen < 0
-            n_undecided = int(undecided.sum())
-            decided, counted = chosen, weights
-            if n_undecided:
-                decided = chosen[~undecided]
-                counted = None if weights is None else weights[~undecided]
-            found = sums = np.bincount(decided, counted, minlength=len(labels))
-            if counted is not None:
-                found = np.bincount(decided[counted > 0], minlength=len(labels))
-            counts.update(dict(zip(labels, found.tolist(), strict=True)))
-            repeated.update(dict(zip(labels, sums.tolist(), strict=True)))
         lowest = float(recorded.min(initial=np.inf))
         highest = float(recorded.max(initial=-np.inf))
         return cls(
@@ -242,9 +229,11 @@ class Tally:
             weight_total=float(len(outcome) if weights is None else weights.sum()),
             weight_squares=squares,
             n_weighted=len(outcome) if weights is None else int((weights > 0).sum()),
-            n_undecided=n_undecided,
+            n_undecided=0 if chosen is None else int((chosen < 0).sum()),
             counts=counts,
             repeated=repeated,
+            shown=shown,
+            shown_repeated=shown_repeated,
             two_values=_has_two_values(outcome, lowest, highest),
         )
 
@@ -254,6 +243,16 @@ class Tally:
         if not self.weight_squares:
             return 0.0
         return self.weight_total / self.weight_squares * self.weight_total
+
+    def rows_of(
+        self, labels: Sequence[Any], weights_kind: str | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the rows of each alternative, or those they stand for, and those of them shown."""
+        pair = (self.counts, self.shown)
+        if weights_kind == "frequency":
+            pair = (self.repeated, self.shown_repeated)
+        counts, shown = (tuple(int(one[label]) for label in labels) for one in pair)
+        return counts, shown
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -267,8 +266,9 @@ class Tally:
             n_undecided=self.n_undecided + other.n_undecided,
             counts=self.counts + other.counts,
             repeated=self.repeated + other.repeated,
+            shown=self.shown + other.shown,
+            shown_repeated=self.shown_repeated + other.shown_repeated,
             two_values=self.two_values and other.two_values and len(self.ends | other.ends) <= 2,
-            n_selected_silent=self.n_selected_silent + other.n_selected_silent,
             n_between=self.n_between + other.n_between,
         )
 
@@ -276,6 +276,26 @@ class Tally:
     def ends(self) -> set[float]:
         """The smallest and the largest outcome, where there is one."""
         return {self.lowest, self.highest} if self.n_recorded else set()
+
+
+def _chosen(
+    chosen: Indices | None, weights: Array | None, labels: Sequence[Any]
+) -> tuple[Counter[Any], Counter[Any]]:
+    """Return by label the rows of positive weight that have it, and the sum of their weights."""
+    if chosen is None:
+        return Counter(), Counter()
+    decided, counted = chosen, weights
+    undecided = chosen < 0
+    if undecided.any():
+        decided = chosen[~undecided]
+        counted = None if weights is None else weights[~undecided]
+    found = sums = np.bincount(decided, counted, minlength=len(labels))
+    if counted is not None:
+        found = np.bincount(decided[counted > 0], minlength=len(labels))
+    return (
+        Counter(dict(zip(labels, found.tolist(), strict=True))),
+        Counter(dict(zip(labels, sums.tolist(), strict=True))),
+    )
 
 
 def _has_two_values(outcome: Array, lowest: float, highest: float) -> bool:
@@ -358,19 +378,18 @@ def describe(
         check_weight_total(tally.weight_total, tally.n_rows, weights, weights_kind)
     if len(labels) < 2:
         raise DataError(
-            f"Only one alternative occurs in {chosen!r} ({labels[0]!r}): then "
-            "nothing was selected and least squares is right. Give rows of at least two."
+            f"Only one alternative occurs in {chosen!r} ({labels[0]!r}): then nothing was "
+            f"selected, and {NOTHING_SELECTED}. Give rows of at least two."
         )
     counts: tuple[int, ...] = ()
+    shown: tuple[int, ...] = ()
     if chosen is not None:
         sizes = [len(equation.terms) + 1 for equation in equations.each]
         if equations.restricted:
             # With nothing of its own, an alternative that is never chosen is known by the others.
             sizes = [own + 1 if own else 0 for own in equations.own_terms]
-        counts = tuple(tally.counts[label] for label in labels)
-        check_counts(counts, sizes, labels, chosen)
-        if weights_kind == "frequency" and weights is not None:
-            counts = tuple(int(tally.repeated[label]) for label in labels)
+        check_counts([tally.counts[label] for label in labels], sizes, labels, chosen)
+        counts, shown = tally.rows_of(labels, weights_kind)
     return DataFacts(
         formulas=formulas,
         chosen=chosen,
@@ -380,6 +399,7 @@ def describe(
         n_dropped=n_dropped,
         n_without_outcome=n_without_outcome,
         counts=counts,
+        shown=shown,
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,

@@ -19,7 +19,8 @@ from selfselect.data.columns import (
     read_columns,
     unmet_categories,
 )
-from selfselect.data.formula_columns import columns_in, columns_of_factor
+from selfselect.data.equations import from_formulaic
+from selfselect.data.formula_code import columns_in, columns_of_factor
 from selfselect.data.grammar import (
     TRANSFORMS,
     DataMismatchWarning,
@@ -29,10 +30,7 @@ from selfselect.data.grammar import (
     FormulaicError,
     ModelSpec,
 )
-from selfselect.data.terms import from_formulaic
 from selfselect.errors import DataError, FormulaError
-
-__all__ = ["Evaluated", "Part", "evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -69,7 +67,7 @@ Formulaic's exp10 is the tenth power of its argument.
 
 
 @dataclass(frozen=True)
-class Part:
+class TermPart:
     """What one term of a side made: the names of its columns, and the data columns it needs."""
 
     term: str
@@ -91,7 +89,7 @@ class Evaluated:
 
     matrix: Array
     names: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TermPart, ...]
     transforms: dict[str, Any]
     factors: dict[str, list[Any]]
 
@@ -124,7 +122,7 @@ def evaluate(
     )
     matrix, made = _materialise(spec, frame, kinds, text)
     parts = tuple(
-        Part(
+        TermPart(
             str(part.term),
             tuple(part.columns),
             tuple(sorted(columns_in([from_formulaic(part.term)]))),

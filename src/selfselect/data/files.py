@@ -11,21 +11,19 @@ from typing import Any
 
 import pandas as pd
 
-from selfselect.data.file_names import (
-    FORMATS,
-    TEXT_FORMATS,
-    ending_of,
-    find_files,
-    folder_values,
-    format_of,
-)
 from selfselect.data.file_types import (
     CHANGED_BY_NUMBERS,
+    FORMATS,
+    TEXT_FORMATS,
     State,
     check_encoding,
     common_schema,
+    ending_of,
     file_state,
+    find_files,
     folder_schema,
+    folder_values,
+    format_of,
     kind_of,
     may_change_labels,
     name_of,
@@ -40,18 +38,9 @@ from selfselect.data.file_types import (
     text_format,
     with_decimals,
 )
-from selfselect.data.source import Piece, Result
+from selfselect.data.rows import Piece, Result
 from selfselect.errors import DataError, MissingDependencyError, OptionError
 from selfselect.threads import parallel_map, thread_count
-
-__all__ = [
-    "Files",
-    "are_files",
-    "open_files",
-    "read_fragment",
-    "to_pandas",
-    "with_text",
-]
 
 MOST_ROWS = 131_072
 """Rows per piece: large enough to make calls cheap, small enough that a few of them are little."""
@@ -245,7 +234,7 @@ class Files:
         if together is None or together not in columns:
             return read
         # Imported here: few processes read panels from files.
-        from selfselect.data.neighbours import keep_together
+        from selfselect.data.rows import keep_together
 
         return keep_together(read, together)
 

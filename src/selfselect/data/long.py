@@ -1,8 +1,8 @@
-"""Long tables, one row per case and alternative: the rows of a case become one coded row."""
+"""Tables with one row per case and alternative, and their builder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +10,36 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import check_numbers, first_rows
+from selfselect.data.build import Sides
 from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, KnownColumns, OutcomeCoder
-from selfselect.data.columns import factorize
+from selfselect.data.columns import (
+    NOTHING_SELECTED,
+    check_enough_rows,
+    check_numbers,
+    check_text_columns,
+    factorize,
+    first_rows,
+)
+from selfselect.data.design import Design, check_and_describe
 from selfselect.data.equations import INTERCEPT, Equation, Equations
-from selfselect.data.row_coder import Sides
+from selfselect.data.formulas import check_distinct, recorded_alternatives
+from selfselect.data.missing import drop_unrecorded, find_any_absent
+from selfselect.data.panels import cluster_codes, group_codes, scale_weights
+from selfselect.data.plan import read_plan, share
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.errors import DataError
+from selfselect.errors import (
+    DataError,
+    MissingRowsWarning,
+    OptionError,
+    UnsupportedError,
+    warn_user,
+)
 from selfselect.rules.base import Label, RowData
 
-__all__ = [
-    "CasePlaces",
-    "LongCoding",
-    "Source",
-    "case_values",
-    "find_case_columns",
-    "long_equations",
-    "named",
-]
+# Long tables, one row per case and alternative: the rows of a case become one coded row.
+
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -102,7 +112,7 @@ class CasePlaces:
 
 
 @dataclass(frozen=True)
-class Source:
+class CovariateSource:
     """Where a covariate comes from: a column of a coder, of one alternative's rows or of any.
 
     Attributes
@@ -120,7 +130,7 @@ class Source:
 
 def long_equations(
     outcome: str, labels: Sequence[Label], sides: Sides, by_case: dict[str, bool]
-) -> tuple[Equations, tuple[Source, ...]]:
+) -> tuple[Equations, tuple[CovariateSource, ...]]:
     """Lay out equations whose terms keep their names and have a covariate per alternative.
 
     Parameters
@@ -130,14 +140,14 @@ def long_equations(
     sides : the right sides, learnt from long rows.
     by_case : by name, whether a column does not vary within cases: one covariate then does for all.
     """
-    found: dict[str, tuple[int, Source]] = {}
+    found: dict[str, tuple[int, CovariateSource]] = {}
 
     def column(coder: int, name: str, j: int) -> int:
         if name == INTERCEPT:
             return 0
         own = None if by_case[name] else j
         full = name if own is None else f"{name}[{labels[j]}]"
-        return found.setdefault(full, (len(found) + 1, Source(coder, name, own)))[0]
+        return found.setdefault(full, (len(found) + 1, CovariateSource(coder, name, own)))[0]
 
     each = []
     for j, (label, coder) in enumerate(zip(labels, sides.of_equations, strict=True)):
@@ -185,10 +195,14 @@ class LongCoding:
     outcome: OutcomeCoder
     case: str
     alternative: str
-    sources: tuple[Source, ...]
+    sources: tuple[CovariateSource, ...]
 
     def covariates(self, matrices: Sequence[Array], places: CasePlaces) -> Array:
-        """Put the coded long rows of each case beside each other (n, D)."""
+        """Put the coded long rows of each case beside each other (n, D).
+
+        What is not known of an alternative that is not open may be any number in a likelihood: the
+        mean stands for it. `known_of` says where, as effects and predictions must not use it.
+        """
         covariates = np.empty((len(places.cases), len(self.sources)))
         for place, source in enumerate(self.sources):
             position = self.coders[source.coder].names.index(source.name)
@@ -199,7 +213,6 @@ class LongCoding:
                 )
             else:
                 own = values[:, source.alternative]
-                # Who is not open to a case says nothing there: any number will do.
                 covariates[:, place] = np.where(np.isnan(own), _mean(own), own)
         return covariates
 
@@ -221,10 +234,12 @@ class LongCoding:
         first = np.take_along_axis(values, found.argmax(1)[:, None], axis=1)[:, 0]
         return np.where(found.any(axis=1), first, _mean(first))
 
-    def known_of(self, frame: pd.DataFrame, places: CasePlaces) -> RowData:
-        """Read costs from each alternative's own rows, and what is open to a case."""
+    def known_of(
+        self, frame: pd.DataFrame, places: CasePlaces, *, with_costs: bool = True
+    ) -> RowData:
+        """Read costs from each alternative's own rows, and what is open to a case, or known."""
         costs: Array | None = None
-        if any(entry is not None for entry in self.known.costs):
+        if with_costs and any(entry is not None for entry in self.known.costs):
             costs = np.zeros(places.row.shape)
             for j, entry in enumerate(self.known.costs):
                 if isinstance(entry, str):
@@ -232,7 +247,31 @@ class LongCoding:
                     costs[:, j] = np.nan_to_num(places.to_wide(values)[:, j])
                 elif entry is not None:
                     costs[:, j] = entry
-        return RowData(costs, None if places.present.all() else places.present)
+        if places.present.all():
+            return RowData(costs)
+        described = self._known(places, (*self.equations.each, *self.equations.spreads))
+        priced = self._known(places, self.equations.costs)
+        for j, entry in enumerate(self.known.costs):
+            if isinstance(entry, str):
+                priced[:, j] &= places.present[:, j]
+        return RowData(
+            costs,
+            places.present,
+            None if described.all() else described,
+            None if priced.all() else priced,
+        )
+
+    def _known(self, places: CasePlaces, equations: Sequence[Equation]) -> Mask:
+        """Say of each case and alternative (n, k) whether all covariates of equations are known."""
+        known = np.ones(places.row.shape, dtype=bool)
+        for one in equations:
+            j = self.equations.alternatives.index(one.alternative)
+            for column in one.columns:
+                if column:
+                    own = self.sources[column - 1].alternative
+                    users = self._users(column) if own is None else [own]
+                    known[:, j] &= places.present[:, users].any(axis=1)
+        return known
 
     def place(self, frame: pd.DataFrame) -> CasePlaces:
         """Find each case's rows in a long table with the alternatives of the fit."""
@@ -260,7 +299,10 @@ class LongCoding:
         costs = self.known.columns if with_known else ()
         frame = to_frame(data, (self.case, self.alternative, *wanted, *costs))
         places = self.place(frame)
-        complete = ~places.any_of(frame[list(self.columns)].isna().any(axis=1).to_numpy())
+        lacking = find_any_absent(frame, (*self.columns, *costs))
+        complete = np.ones(len(places.cases), dtype=bool)
+        if lacking is not None:
+            complete &= ~places.any_of(lacking)
         outcomes = None
         if with_outcome:
             outcomes = case_values(frame, self.outcome.columns, places)
@@ -271,9 +313,7 @@ class LongCoding:
             left = self.place(kept)
         covariates = self.covariates([coder.code(kept) for coder in self.coders], left)
         outcome = None if outcomes is None else self.outcome.code(outcomes[complete])
-        known = self.known_of(kept, left)
-        if not with_known:
-            known = RowData(None, known.available)
+        known = self.known_of(kept, left, with_costs=with_known)
         return CodedRows(Rows(covariates, outcome=outcome, known=known), places.cases, complete)
 
 
@@ -342,3 +382,184 @@ def _text(value: Any) -> str:
     """Write a label as text; whole numbers may have been read as floats."""
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value)
+
+
+# The first stage of a fit of long data: one row per case and alternative.
+
+
+def build_long_design(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    case: str,
+    alternatives: Any,
+    weights: Any = None,
+    cluster: Any = None,
+    **asked: Any,
+) -> Design:
+    """Code a long table by formula. Arguments are those of `selfselect.fit`: see `read_plan`."""
+    _refuse(case, alternatives, weights, cluster, asked)
+    plan = read_plan(
+        formula,
+        alternatives=alternatives,
+        weights=weights,
+        ways=() if cluster is None else (cluster,),
+        **asked,
+    )
+    chosen, panel = plan.chosen, plan.panel
+    first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns
+    frame = to_frame(data, (case, alternatives, *plan.columns))
+    if len(frame) == 0:
+        raise DataError("The table has no rows.")
+    check_text_columns(frame, term_columns)
+
+    labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, plan.parsed)
+    places = CasePlaces.find(frame, case, alternatives, codes, labels)
+    n_long, n_cases = len(frame), len(places.cases)
+    lacking = frame[list(term_columns)].isna()
+    complete = ~places.any_of(lacking.any(axis=1).to_numpy())
+    if not complete.all():
+        _say_incomplete(lacking, complete, plan.missing)
+    seen_row, own = _one_row_per_case(frame, places, chosen, first.outcome_columns)
+    own = own[complete]
+    own, n_without = drop_unrecorded(
+        own, first.outcome_columns, chosen, plan.missing_outcome, first.outcome, unrecorded,
+        weights=plan.weights,
+    )  # fmt: skip
+    if len(own) == 0:
+        raise DataError("No case is complete: every one lacks a covariate or its outcome.")
+    kept = places.cases.isin(own.index)
+    frame, codes, seen_row = (
+        frame[kept[places.case_of]],
+        codes[kept[places.case_of]],
+        seen_row[kept],
+    )
+    places = CasePlaces.find(frame, case, alternatives, codes, labels)
+
+    if len(labels) < 2:
+        raise DataError(
+            f"Only one alternative is in {alternatives!r} ({labels[0]!r}): then nothing was "
+            f"selected, and {NOTHING_SELECTED}. Give rows of at least two."
+        )
+    sides = Sides.learn(plan, labels, formulas, frame)
+    equations, sources = long_equations(
+        first.outcome, labels, sides, find_case_columns(sides, places, labels)
+    )
+    if chosen is None and places.present.all():
+        check_distinct(equations, named=True)
+    known = KnownColumns.resolve(plan.cost, None, labels)
+    outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
+    coding = LongCoding(
+        share(equations, plan.shared), sides.coders, sides.of_equations, known, term_columns,
+        outcome_coder, case, alternatives, sources,
+    )  # fmt: skip
+    named = dict.fromkeys(n for n in (weights, cluster, panel) if n is not None)
+    per_case = case_values(frame, list(named), places)
+    counted = None
+    if weights is not None:
+        given = check_numbers(per_case[weights], f"The column of weights {weights!r}")
+        counted = scale_weights(given, plan.weights_kind)
+    rows = Rows(
+        coding.covariates(sides.matrices, places),
+        outcome=outcome,
+        chosen=None if chosen is None else seen_row,
+        weights=counted,
+        clusters=None if cluster is None else cluster_codes(per_case, [cluster]),
+        known=coding.known_of(frame, places),
+        groups=group_codes(per_case, panel),
+        between=unrecorded.limits(own, outcome),
+    )
+    facts = check_and_describe(
+        coding,
+        rows,
+        formulas=tuple(one.text for one in formulas),
+        chosen=chosen,
+        weights=weights,
+        cluster=cluster,
+        n_dropped=n_cases - int(complete.sum()),
+        n_without_outcome=n_without,
+        weights_kind=plan.weights_kind,
+        case=case,
+        panel=panel,
+        n_long_rows=n_long if n_cases == len(rows) else len(frame),
+    )
+    table = frame[list(dict.fromkeys((case, alternatives, *term_columns, *known.columns)))]
+    design = Design(coding, rows, facts, places.cases, table)
+    if chosen is None:
+        check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
+    return design
+
+
+def _refuse(
+    case: Any, alternatives: Any, weights: Any, cluster: Any, asked: Mapping[str, Any]
+) -> None:
+    if not isinstance(case, str):
+        raise OptionError(f"`case` must be the name of a column, not {case!r}.")
+    if not isinstance(alternatives, str):
+        raise OptionError(
+            "Long data (case='...') needs the column with the alternative of each row: give "
+            f"alternatives='column', not {alternatives!r}."
+        )
+    if asked.get("available") is not None or asked.get("possible") is not None:
+        raise OptionError(
+            "In long data an alternative is available to a case if the case has a row for it: "
+            "leave `available` and `possible` out, and the rows of those that are not."
+        )
+    for name, given in (("weights", weights), ("cluster", cluster)):
+        if given is not None and not isinstance(given, str):
+            raise OptionError(f"In long data `{name}` must be the name of a column.")
+    if asked.get("weighing") is not None:
+        raise UnsupportedError(
+            "In long data the weights of types depend on no covariates. Leave "
+            "Types(covariates=...) out, or give one row per case."
+        )
+
+
+def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
+    per_column = ", ".join(f"{name}: {n}" for name, n in lacking.sum().items() if n)
+    sentence = (
+        f"{(~complete).sum()} of {len(complete)} cases have a row with a missing covariate "
+        f"({per_column})"
+    )
+    if missing == "raise":
+        raise DataError(f"{sentence}. Fill them in, or allow leaving them out with missing='drop'.")
+    warn_user(
+        f"{sentence} and were left out whole: without that row an alternative would look as if it "
+        "had not been open.",
+        MissingRowsWarning,
+    )
+
+
+def _one_row_per_case(
+    frame: pd.DataFrame, places: CasePlaces, chosen: str | None, outcome: tuple[str, ...]
+) -> tuple[Any, pd.DataFrame]:
+    """Return the chosen alternative of each case (n,), and a frame of one row per case."""
+    if chosen is None:
+        own = frame.iloc[places.first].set_axis(places.cases)
+        return np.zeros(len(own), dtype=np.intp), own.assign(**case_values(frame, outcome, places))
+    values = frame[chosen]
+    try:
+        marks = check_numbers(values, f"The column {chosen!r}")
+    except DataError as error:
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the chosen "
+            f"alternative and false (0) in the other rows of the case. {error}"
+        ) from error
+    odd = (marks != 0) & (marks != 1)
+    if odd.any():
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the chosen "
+            f"alternative and false (0) in the other rows of the case, but {marks[odd][0]:g} is in "
+            f"{first_rows(odd, frame.index)}."
+        )
+    times = np.bincount(places.case_of, weights=marks, minlength=len(places.cases))
+    for wrong, what in ((times == 0, "no row"), (times > 1, "several rows")):
+        if wrong.any():
+            raise DataError(
+                f"{wrong.sum()} cases have {what} marked in {chosen!r} (first "
+                f"{named(places.cases[wrong][0])}). Mark the row of the alternative that "
+                "was chosen in each case."
+            )
+    picked = np.nan_to_num(places.to_wide(marks)).argmax(axis=1)
+    at = places.row[np.arange(len(picked)), picked]
+    return picked, frame.iloc[at].set_axis(places.cases)

@@ -1,4 +1,4 @@
-"""Panels: people of whom there are several rows."""
+"""What rows belong to, and what they count: weights, clusters, people."""
 
 from __future__ import annotations
 
@@ -9,25 +9,149 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import check_numbers, first_rows
-from selfselect.data.columns import factorize
+from selfselect.data.columns import check_numbers, factorize, first_rows
 from selfselect.data.equations import Equation
 from selfselect.data.rows import Rows
-from selfselect.data.tables import column_names, to_frame
-from selfselect.errors import DataError
-
-__all__ = [
-    "COUNTED",
-    "check_groups",
-    "code_groups",
-    "group_codes",
-    "learn_groups",
-    "panel_means",
-    "person_keys",
-]
+from selfselect.data.tables import column_names, nearest, to_frame
+from selfselect.errors import DataError, OptionError
 
 Array = NDArray[np.float64]
+
+
+# What weights mean: numbers of identical rows, or corrections of unequal sampling.
+
+
+LARGEST = 1e100
+"""Weights up to this can be squared and summed over any number of rows."""
+
+KINDS = ("frequency", "probability")
+
+
+def check_weights_kind(kind: Any, weights: Any) -> None:
+    """Refuse a meaning that weights cannot have, and one that no weights are given for."""
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise OptionError(
+            f"weights_kind={kind!r} is not possible. Use 'frequency' or 'probability'."
+        )
+    if weights is None:
+        raise OptionError(
+            f"weights_kind={kind!r} says how weights are meant, but there are none. Give "
+            "weights='column', or leave it out."
+        )
+
+
+def refuse_huge_weights(weights: Array) -> None:
+    """Refuse weights whose sums, or sums of squares, no double can hold."""
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST:
+        raise DataError(
+            f"The weights go up to {largest:.4g}, and their sums are beyond double precision. "
+            "Divide them by their mean."
+        )
+
+
+def scale_weights(weights: Array, kind: str | None) -> Array:
+    """Scale probability weights to average one over the rows that count.
+
+    Only their ratios mean anything; so scaled, log-likelihoods and tests count rows.
+    """
+    refuse_huge_weights(weights)
+    total = float(weights.sum())
+    if kind != "probability" or total <= 0.0:
+        return weights
+    return weights * ((weights > 0).sum() / total)
+
+
+def weighted_quantiles(values: Array, levels: Any, weights: Array | None) -> Array:
+    """Return the values at or below which these shares of the weight lie.
+
+    They are values that were met, and those of repeated rows where weights are frequencies.
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
+    # Sums of weights are rounded: a share that is met exactly counts as met.
+    place = np.searchsorted(below, (np.asarray(levels) - 1e-12) * below[-1])
+    return np.asarray(values[order][np.minimum(place, len(values) - 1)])
+
+
+# Clusters of rows: one way or several, as columns or as one label per row.
+
+
 Indices = NDArray[np.intp]
+
+
+def cluster_columns(cluster: Any, data: Any) -> tuple[str, ...]:
+    """Return the columns that are meant; none where `cluster` is one label per row, or nothing.
+
+    A list of texts that are columns is several ways of clustering; any other is one label per row.
+    """
+    if isinstance(cluster, str):
+        return (cluster,)
+    if not isinstance(cluster, list | tuple) or not cluster:
+        return ()
+    if not all(isinstance(name, str) for name in cluster):
+        return ()
+    present = column_names(data)
+    # There are no more ways of clustering than columns: a longer list can only be labels.
+    if len(cluster) > len(present) or not any(name in present for name in cluster):
+        return ()
+    for name in cluster:
+        if name not in present:
+            raise DataError(
+                f"There is no column {name!r} in the data to cluster by.{nearest(name, present)}"
+            )
+    if len(set(cluster)) < len(cluster):
+        raise DataError(
+            f"The rows are to be clustered by {', '.join(cluster)}, one of them twice. Name each "
+            "way of clustering once."
+        )
+    return tuple(cluster)
+
+
+def learn_clusters(
+    frame: pd.DataFrame, columns: Sequence[str]
+) -> tuple[tuple[pd.Index[Any], ...], Indices | None]:
+    """Return the clusters that are met, by way of clustering, and the cluster of each row.
+
+    The latter is (n,) for one way of clustering, (n, ways) for several, None for none.
+    """
+    pairs = [factorize(frame[name], f"The cluster column {name!r}") for name in columns]
+    met = tuple(pd.Index(uniques) for _, uniques in pairs)
+    return met, _joined(frame, columns, [codes for codes, _ in pairs])
+
+
+def code_clusters(
+    frame: pd.DataFrame, columns: Sequence[str], met: Sequence[pd.Index[Any]]
+) -> Indices | None:
+    """Return the cluster of each row, among clusters that were met before."""
+    codes = [
+        known.get_indexer(pd.Index(frame[name])) for name, known in zip(columns, met, strict=True)
+    ]
+    return _joined(frame, columns, codes)
+
+
+def cluster_codes(frame: pd.DataFrame, columns: Sequence[str]) -> Indices | None:
+    """Return the cluster of each row: (n,) for one way of clustering, (n, ways) for several."""
+    return learn_clusters(frame, columns)[1]
+
+
+def _joined(frame: pd.DataFrame, columns: Sequence[str], codes: list[Any]) -> Indices | None:
+    for name, one in zip(columns, codes, strict=True):
+        if (one < 0).any():
+            raise DataError(
+                f"The cluster column {name!r} has {(one < 0).sum()} missing values "
+                f"({first_rows(one < 0, frame.index)}). Every row needs a cluster."
+            )
+    made = [one.astype(np.intp) for one in codes]
+    if not made:
+        return None
+    return made[0] if len(made) == 1 else np.column_stack(made)
+
+
+# Panels: people of whom there are several rows.
+
 
 ROUNDING = 1e-9
 """Share of the largest value up to which those of a person are the same."""

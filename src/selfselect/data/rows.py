@@ -1,15 +1,27 @@
-"""Rows as numbers: all that later stages know of a table."""
+"""Rows as numbers, how many of them fit into memory, and where pieces of them come from."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.errors import DataError
 from selfselect.rules.base import RowData
 
-__all__ = ["Rows", "counted_rows", "guess_outcomes"]
+if TYPE_CHECKING:
+    from selfselect.data.equations import Equations
+
+
+# Rows as numbers: all that later stages know of a table.
+
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -104,3 +116,225 @@ def guess_outcomes(outcome: Array, between: Array | None) -> Array:
 def counted_rows(rows: Rows) -> Rows:
     """Return the rows that count: those of positive weight."""
     return rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights > 0))
+
+
+# How much memory something will take, asked before it is built.
+
+
+MANY = 100
+"""Alternatives up to which memory is not checked."""
+
+MATRICES = 3
+"""Matrices of all parameters by all parameters that a fit holds at once: the information, its
+factor, the covariance."""
+
+NO_QUESTION = 1 << 28
+"""Bytes that are taken without asking how much there is."""
+
+GROUPS = Path("/sys/fs/cgroup")
+
+
+def refuse_beyond_memory(what: str, n_bytes: float, instead: str = "") -> None:
+    """Refuse to build what does not fit into memory.
+
+    Parameters
+    ----------
+    what : the subject of the message, such as ``"C(town) with 20,000 categories"``.
+    n_bytes : what it takes at least.
+    instead : a sentence that says what to do.
+    """
+    if n_bytes <= NO_QUESTION:
+        return
+    left = memory_left()
+    if left is not None and n_bytes > left:
+        advice = f" {instead}" if instead else ""
+        raise DataError(
+            f"{what} would take at least {_in_words(n_bytes)} of memory, and {_in_words(left)} are "
+            f"free.{advice}"
+        )
+
+
+def refuse_many_alternatives(n_alternatives: Any, data: Any) -> None:
+    """Refuse a number of alternatives that no memory holds, before anything is made for them.
+
+    Parameters
+    ----------
+    n_alternatives : as the user gave them; anything but a large number passes.
+    data : the table, whose rows count where it knows how many it has.
+    """
+    if isinstance(n_alternatives, Integral) and int(n_alternatives) > MANY:
+        frame = hasattr(data, "columns") and hasattr(data, "__len__")
+        _refuse(int(n_alternatives), 2 * int(n_alternatives), len(data) if frame else 0)
+
+
+def refuse_large_model(equations: Equations, n_rows: int) -> None:
+    """Refuse equations whose matrices no memory holds."""
+    n_alternatives = equations.n_alternatives
+    own = sum(equations.own_terms) + len(equations.shared) + n_alternatives
+    _refuse(n_alternatives, own, n_rows)
+
+
+def _refuse(n_alternatives: int, n_parameters: int, n_rows: int) -> None:
+    refuse_beyond_memory(
+        f"A model of {n_alternatives:,} alternatives with {n_parameters:,} parameters or more",
+        8.0 * (MATRICES * float(n_parameters) ** 2 + float(n_rows) * n_alternatives),
+        "Give fewer alternatives, or fewer terms.",
+    )
+
+
+def memory_left() -> float | None:
+    """Return how many bytes of memory this process may still take; None where that is unknown."""
+    found = [*_system(), *_group(), *_own_limit()]
+    return max(0.0, min(found)) if found else None
+
+
+def _system() -> list[float]:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return [1024.0 * int(line.split()[1])]
+    except (OSError, ValueError):
+        pass
+    try:
+        return [float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, OSError, ValueError):
+        return []
+
+
+def _group() -> list[float]:
+    """Return what is left to the container this runs in, where it has a limit."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most = float((GROUPS / limit).read_text(encoding="ascii"))
+            return [most - float((GROUPS / used).read_text(encoding="ascii"))]
+        except (OSError, ValueError):
+            continue
+    return []
+
+
+def _own_limit() -> list[float]:
+    try:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most == resource.RLIM_INFINITY:
+            return []
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        return [float(most) - pages * resource.getpagesize()]
+    except (ImportError, OSError, ValueError):
+        return []
+
+
+def _in_words(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if n_bytes < 1000 or unit == "EB":
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    raise AssertionError
+
+
+# The contract of sources: tables too large to hold, read piece by piece.
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows of a source that follow each other.
+
+    Attributes
+    ----------
+    number : its place among all pieces of the source, the same in every pass.
+    name : of the file or partition it is from, for error messages.
+    frame : the columns that were asked for.
+    first : the position of its first row in that file or partition.
+    text : columns that are text, although the frame holds them as categories.
+    checksum : of the frame, where the source cannot tell by itself that it has changed; else 0.
+    """
+
+    number: int
+    name: str
+    frame: pd.DataFrame
+    first: int = 0
+    text: frozenset[str] = frozenset()
+    checksum: int = 0
+
+
+class Source(Protocol):
+    """Anything that reads the same pieces in every pass over it."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns there are."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words for messages."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes when the data does, as far as can be told without reading it all."""
+
+    def map(
+        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int | None
+    ) -> Iterator[Result]:
+        """Yield what `task` returns for each piece, in order, a few of them in memory at a time."""
+
+    def sums(
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int | None
+    ) -> Iterator[Any]:
+        """Yield sums of what `task` returns, over pieces that follow each other: one or many."""
+
+    def head(self, columns: Sequence[str]) -> Any:
+        """Return a few rows as a frame, to see what the columns hold."""
+
+
+# Rows that follow each other and belong together, kept in one batch of a file.
+
+
+Batch = tuple[int, str, Any, int]
+"""Number, file, rows and position in the file of a batch."""
+
+
+def keep_together(batches: Iterator[Batch], column: str) -> Iterator[Batch]:
+    """Cut batches anew, where a value of the column ends, also from one file to the next.
+
+    Batches are numbered anew. One that began in another is placed where it began.
+    """
+    held: tuple[str, Any, int] | None = None
+    number = 0
+    for _, name, rows, first in batches:
+        if held is None:
+            held = (name, rows, first)
+            continue
+        began, before, at = held
+        border = _last_begins(before.column(column))
+        if border:
+            yield number, began, before.slice(0, border), at
+            number += 1
+        # Positions go on counting in the file in which a batch began.
+        held = (began, _joined(before.slice(border), rows), at + border)
+    if held is not None:
+        yield number, *held
+
+
+def _last_begins(values: Any) -> int:
+    """Return where the run of the last value begins."""
+    codes = pd.factorize(values.to_pandas())[0]
+    other = np.flatnonzero(codes != codes[-1])
+    return int(other[-1]) + 1 if len(other) else 0
+
+
+def _joined(*parts: Any) -> Any:
+    """Return batches, or tables, as one table."""
+    import pyarrow
+
+    tables = [
+        part if isinstance(part, pyarrow.Table) else pyarrow.Table.from_batches([part])
+        for part in parts
+    ]
+    return pyarrow.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -11,21 +11,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.alternatives import label_rows
-from selfselect.data.checks import first_rows
 from selfselect.data.coding import OutcomeCoder
-from selfselect.data.columns import to_numbers
+from selfselect.data.columns import first_rows, to_numbers
 from selfselect.data.equations import INTERCEPT, Equations
-from selfselect.data.formulas import ParsedFormula, column_alone, refuse_decided_covariates
-from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
-from selfselect.data.plan import Contents, Kept, Learner
-from selfselect.data.restrictions import offset_columns
+from selfselect.data.formulas import (
+    ParsedFormula,
+    column_alone,
+    label_rows,
+    refuse_decided_covariates,
+)
+from selfselect.data.missing import (
+    EVERYTHING_RECORDED,
+    Unrecorded,
+    drop_unrecorded,
+    find_any_absent,
+    find_incomplete,
+)
+from selfselect.data.plan import Contents, Kept, Learner, offset_columns
 from selfselect.data.rows import guess_outcomes
-from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
-
-__all__ = ["OUTCOME", "SLOPES", "SelectionPlan", "find_towards", "order_of", "shared_terms"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -187,7 +192,9 @@ class SelectionPlan:
         n_without = 0
         for name in self.chosen:
             choice = "raise" if self.missing_outcome == "silent" else self.missing_outcome
-            frame, n_more = drop_unrecorded(frame, (), name, choice, name, can_keep=False)
+            frame, n_more = drop_unrecorded(
+                frame, (), name, choice, name, can_keep=False, weights=self.weights
+            )
             n_without += n_more
         incomplete, lacking = find_incomplete(frame, self.selection.term_columns)
         kept = frame[~incomplete].infer_objects() if lacking else frame
@@ -208,11 +215,11 @@ class SelectionPlan:
         unrecorded = find_any_absent(kept, self.first.outcome_columns)
         if unrecorded is not None and (unrecorded & (used >= 0)).any():
             selected = np.flatnonzero(used >= 0)
-            _, n_more = drop_unrecorded(
+            left, n_more = drop_unrecorded(
                 kept.iloc[selected], self.first.outcome_columns, None, self.missing_outcome,
-                self.first.outcome, self.unrecorded, selected=True,
+                self.first.outcome, self.unrecorded, selected=True, weights=self.weights,
             )  # fmt: skip
-            if n_more:
+            if len(left) < len(selected):
                 kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more
         return Kept(kept, lacking, n_incomplete + int(incomplete.sum()), n_without)
 
@@ -243,9 +250,7 @@ class SelectionPlan:
             absent = find_any_absent(frame, needed)
             whole = frame if absent is None else frame[~absent]
             learners.append(Learner(None, whole, needed, terms))
-        n_shown = int((shown >= 0).sum())
-        n_silent = int((codes >= 0).sum()) - n_shown
-        return Contents(guessed, shown, labels, learners, n_silent, n_shown - len(observed))
+        return Contents(guessed, codes, labels, learners, int((shown >= 0).sum()) - len(observed))
 
     def outcome_coder(self, frame: pd.DataFrame) -> tuple[OutcomeCoder, Array]:
         """Learn how outcomes are coded from rows that have one, and code them."""

@@ -13,25 +13,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.build import RowCoder
 from selfselect.data.build_selection import check_both_sides, describe_selection
-from selfselect.data.checks import check_enough_rows, check_text_columns
-from selfselect.data.clusters import cluster_columns, learn_clusters
+from selfselect.data.columns import check_enough_rows, check_text_columns
 from selfselect.data.design import Design, Tally, describe
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
-from selfselect.data.panels import COUNTED, check_groups
+from selfselect.data.panels import COUNTED, check_groups, cluster_columns, learn_clusters
 from selfselect.data.plan import Plan, read_plan
-from selfselect.data.row_coder import RowCoder
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Piece, Result, Rows, Source
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.selection_rows import SelectionCoder, find_alternatives
-from selfselect.data.source import Piece, Result, Source
 from selfselect.data.survey import Survey, what_to_learn
 from selfselect.data.tables import nearest
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.progress import progress_bar
-
-__all__ = ["RowStream", "build_selection_stream", "build_stream_design"]
 
 Array = NDArray[np.float64]
 
@@ -209,7 +205,7 @@ def build_selection_stream(
     labels, formulas = find_alternatives(plan, frame)
     counts = [int(label in parts) for label in labels]
     if not plan.switching:
-        counts = [tally.n_recorded + tally.n_selected_silent]
+        counts = [tally.n_rows - tally.n_undecided]
     check_both_sides(plan, labels, counts, tally.n_rows)
     refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
     recorded = [parts[label].learning_frame() for label in labels]

@@ -19,19 +19,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import check_numbers
-from selfselect.data.columns import factorize, find_kind, to_numbers
+from selfselect.data.columns import check_numbers, factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
-from selfselect.data.formula_columns import calls_in, uses_of_columns
+from selfselect.data.formula_code import calls_in, uses_of_columns
 from selfselect.data.grammar import TRANSFORMS
 from selfselect.data.panels import group_codes, person_keys
 from selfselect.data.plan import Plan
+from selfselect.data.rows import Piece
 from selfselect.data.selection_plan import SelectionPlan
-from selfselect.data.source import Piece
 from selfselect.errors import DataError, UnsupportedError
 from selfselect.rules.base import Label
-
-__all__ = ["Part", "Survey", "Wanted", "what_to_learn"]
 
 Array = NDArray[np.float64]
 Key = TypeVar("Key")
@@ -169,7 +166,7 @@ class Levels:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRows:
     """A sample of rows without replacement: those with the smallest random keys met so far.
 
     `parts` holds (keys, number of the piece, rows of it in order); they are thinned out only when
@@ -188,7 +185,7 @@ class Drawn:
         size: int,
         share: float = 1.0,
         panel: str | None = None,
-    ) -> Drawn:
+    ) -> DrawnRows:
         """Draw from one piece, with a random stream of its own; in a panel, whole people."""
         if panel is None:
             keys = np.random.default_rng([seed, piece.number]).random(len(kept))
@@ -199,15 +196,15 @@ class Drawn:
             keys, kept = keys[at], kept.take(at)
         return cls(size, ((keys, piece.number, kept),))._thinned(size)
 
-    def __add__(self, other: Drawn) -> Drawn:
-        joined = Drawn(self.size, (*self.parts, *other.parts))
+    def __add__(self, other: DrawnRows) -> DrawnRows:
+        joined = DrawnRows(self.size, (*self.parts, *other.parts))
         return joined._thinned(self.size) if joined.n_rows > 2 * self.size else joined
 
     @property
     def n_rows(self) -> int:
         return sum(len(keys) for keys, _, _ in self.parts)
 
-    def _thinned(self, size: int) -> Drawn:
+    def _thinned(self, size: int) -> DrawnRows:
         if self.n_rows <= size:
             return self
         every = np.concatenate([keys for keys, _, _ in self.parts])
@@ -216,7 +213,7 @@ class Drawn:
         for keys, number, frame in self.parts:
             which = np.flatnonzero(keys <= largest)
             parts.append((keys[which], number, frame.take(which)))
-        return Drawn(self.size, tuple(parts))
+        return DrawnRows(self.size, tuple(parts))
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -247,7 +244,7 @@ class Part:
 
     levels: dict[str, Levels]
     held: dict[str, list[Array]]
-    drawn: Drawn
+    drawn: DrawnRows
     lowest: float
     highest: float
 
@@ -336,7 +333,7 @@ class Survey:
                     name: [to_numbers(frame[name], f"The column {name!r}")]
                     for name in sorted(wanted.held & columns)
                 },
-                drawn=Drawn.of(piece, frame, seed, size, share, plan.panel),
+                drawn=DrawnRows.of(piece, frame, seed, size, share, plan.panel),
                 lowest=float(recorded.min(initial=np.inf)),
                 highest=float(recorded.max(initial=-np.inf)),
             )
@@ -358,7 +355,6 @@ class Survey:
             kept=np.array([[piece.number, len(kept), piece.checksum]], dtype=np.int64),
             tally=replace(
                 Tally.of(found.outcome, found.chosen, weights, found.labels),
-                n_selected_silent=found.n_selected_silent,
                 n_between=found.n_between,
             ),
             parts=parts,
@@ -382,7 +378,7 @@ class Survey:
         )
 
     @property
-    def drawn(self) -> Drawn:
+    def drawn(self) -> DrawnRows:
         """A sample of the rows that are used."""
         return self.parts[None].drawn
 

@@ -6,7 +6,8 @@ Options that all of them share:
 * ``data``: rows to average over, any table; None for the rows of the fit, with their weights.
 * ``at``: None averages over rows; ``"means"`` takes one row at the means of all columns (categories
   at the commonest); ``{"height": 180}`` or ``{"height": [160, 170, 180]}`` gives values to some
-  columns, every combination of them, and leaves the others at their means.
+  columns, every combination of them, and leaves the others at their means, over the rows that
+  have all of these.
 * ``level``: confidence of the intervals, 0.95.
 * ``covariates``: ``"sampled"``, the default, is about the population of which the rows are a
   sample, so errors account for their sampling; ``"fixed"`` is about these rows and no others.

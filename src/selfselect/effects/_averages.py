@@ -23,25 +23,27 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
-from selfselect.data.sizes import refuse_beyond_memory
-from selfselect.effects._first_stages import by_first_stages, moved_by_first_stages
-from selfselect.effects._moments import Setting, n_cells, row_values
-from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
-from selfselect.engines.base import Parts
+from selfselect.data.rows import Rows, refuse_beyond_memory
+from selfselect.effects._moments import (
+    Setting,
+    by_first_stages,
+    errors_of_units,
+    moved_by_first_stages,
+    n_cells,
+    row_values,
+    rows_are_repeated,
+    without_negative,
+)
 from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
-from selfselect.moments.levels import Logarithm
+from selfselect.moments.mixed import Logarithm
+from selfselect.problem.batch import Parts
 from selfselect.progress import progress_bar
 from selfselect.threads import one_blas_thread, parallel_map
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "Averages", "average", "average_means", "average_of_fit", "check_covariates_word", "joined",
-    "mean_cells", "row_cells", "transform", "variances_beside",
-]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -76,11 +78,14 @@ class Averages:
     mean : (q,) averages.
     covariance : (q, q) of their errors.
     jacobian : (q, m) their derivatives in the reported parameters.
+    draws : (b, q) of bootstrap samples, whose percentiles are the intervals where no covariance
+        says how the averages err; none of them where they are too few for that. None elsewhere.
     """
 
     mean: Array
     covariance: Array
     jacobian: Array
+    draws: Array | None = None
 
 
 def check_covariates_word(word: str) -> None:
@@ -192,12 +197,12 @@ def average_of_fit(
     return kept[asked]
 
 
-def average_means(fit: FitResult, *, covariates: str) -> Averages:
-    """Average the latent means (k) of the rows of a fit.
+def average_means(fit: FitResult, rows: Rows, *, covariates: str) -> Averages:
+    """Average the latent means (k) of the rows of a fit, with weights of their own.
 
     They are the last of the cells, and depend on no choice, so that nothing is integrated.
     """
-    problem, rows = fit.problem, fit.rows
+    problem = fit.problem
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     total = weights.sum()
     means = latent_means(problem, fit.values, rows)
@@ -361,20 +366,23 @@ def _slope(function: Callable[[Any], Any], at: Array) -> Array:
 
 
 def variances_beside(
-    fit: FitResult, function: Callable[[Any], Any], shares: Array
+    fit: FitResult, rows: Rows, function: Callable[[Any], Any], shares: Array
 ) -> tuple[float, float]:
     """Return the variances of a statistic of the rows, and of how far it is from the model's.
 
     Parameters
     ----------
-    fit : its rows are meant.
-    function : from the averages of the fit to what the model says, one number.
+    fit : whose rows are meant.
+    rows : those of the fit, with weights of their own.
+    function : from the averages of the rows to what the model says, one number.
     shares : (n,) each row's share in the error of the statistic.
     """
-    rows = fit.rows
-    averages = average_of_fit(fit, covariates="sampled")
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     setting = Setting(rows, fit.problem.ordered_rule)
+    if rows is fit.rows:
+        averages = average_of_fit(fit, covariates="sampled")
+    else:
+        averages = average(fit, [setting], own=True, covariates="sampled")
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     slope = _slope(function, averages.mean)
     cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
     cells += by_first_stages(

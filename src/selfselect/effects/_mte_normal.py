@@ -1,33 +1,173 @@
-r"""Marginal treatment effects of a switching regression with normal noise, in closed form.
-
-With p the propensity and the resistance v uniform, :math:`D = 1` where :math:`v < p`, and
-
-.. math:: MTE(x, v) = x'(b_1 - b_0) - c\,\Phi^{-1}(v), \qquad c = \rho_1 s_1 - \rho_0 s_0.
-
-The effect of a shift of the propensity is the change of the mean observed outcome over that of the
-share treated.
-"""
+"""Propensities, and marginal treatment effects under normal noise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.build import in_order_of_rows
 from selfselect.data.rows import Rows
 from selfselect.effects._ask import ask
 from selfselect.effects._averages import Averages, average, beside_parameters, transform
 from selfselect.effects._moments import Setting, cells, n_cells
-from selfselect.effects._propensity import propensity, treated_first
+from selfselect.effects._sample import code_rows, raw_table
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.moments.choose import moments_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["NormalCurve"]
-
 Array = NDArray[np.float64]
+
+
+# Changes of the propensity, and how much of them the data supports.
+
+
+def treated_first(fit: FitResult) -> tuple[int, int]:
+    """Return the positions of the alternative that the index selects, and of the other."""
+    k = fit.problem.equations.n_alternatives
+    need = "Marginal treatment effects need a selection between two alternatives by an equation"
+    if not fit.problem.noise.selected:
+        raise UnsupportedError(
+            f"{need} of its own, and in this fit the outcomes decide. Fit it with "
+            "selfselect.switching."
+        )
+    if k == 1:
+        raise UnsupportedError(
+            f"{need}, and sample selection has one outcome, so there is nothing to compare it "
+            "with. Use potential_outcomes for its mean among all and among the selected."
+        )
+    if k > 2:
+        raise UnsupportedError(
+            f"{need}, and this one is between {k}, by order. Use treatment_effects for each pair, "
+            "or join alternatives until there are two, without `ordered`."
+        )
+    if fit.problem.ordered_rule.has_cuts:
+        raise UnsupportedError(
+            "Marginal treatment effects need a selection towards one of two alternatives, and this "
+            "one is by order. Leave `ordered` out: with two alternatives it is the same model."
+        )
+    first = fit.problem.equations.alternatives.index(fit.problem.ordered_rule.towards)
+    return first, 1 - first
+
+
+def propensity(fit: FitResult, rows: Rows, reported: Array | None = None) -> Array:
+    """Return each row's chance (n,) of the alternative that the index selects."""
+    values = fit.values if reported is None else reported
+    chance = moments_of(fit.problem).chances(values, rows)
+    return np.asarray(chance[:, treated_first(fit)[0]])
+
+
+@dataclass(frozen=True)
+class Support:
+    """Propensities at which rows of both alternatives are found.
+
+    Attributes
+    ----------
+    low, high : its ends.
+    """
+
+    low: float
+    high: float
+
+    def outside(self, before: Array, after: Array, weights: Array) -> float:
+        """Return which share of shifts of the propensity, from one to the other, lies outside."""
+        low, high = np.minimum(before, after), np.maximum(before, after)
+        inside = np.clip(np.minimum(high, self.high) - np.maximum(low, self.low), 0.0, None)
+        total = float(weights @ (high - low))
+        return 1.0 - float(weights @ inside) / total if total > 0 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.low:.3f} to {self.high:.3f}"
+
+
+def find_support(fit: FitResult, chances: Array | None = None) -> Support | None:
+    """Return the support in the rows of a fit; None where it has no rows."""
+    if not fit.has_rows:
+        return None
+    rows = fit.rows
+    assert rows.chosen is not None
+    chances = propensity(fit, rows) if chances is None else chances
+    counted = np.ones(len(rows), bool) if rows.weights is None else rows.weights > 0
+    own = [chances[counted & (rows.chosen == place)] for place in treated_first(fit)]
+    low, high = (float(max(map(np.min, own))), float(min(map(np.max, own))))
+    if not low < high:
+        raise UnsupportedError(
+            "No propensity is found in rows of both alternatives, so treated and untreated rows "
+            "cannot be compared. The selection separates them."
+        )
+    return Support(low, high)
+
+
+def changed_rows(fit: FitResult, change: Mapping[str, Any], data: Any = None) -> Rows:
+    """Code rows with some columns changed.
+
+    Parameters
+    ----------
+    fit : whose coding and selection are meant.
+    change : by column, a value for all rows, one per row, or a function of the column. Columns of
+        outcome equations are refused: their effect on outcomes is no effect of selection.
+    data : the rows; None for those of the fit.
+    """
+    if not isinstance(change, Mapping) or not change:
+        raise OptionError(
+            "A change is given by columns, such as {'distance': 0} or "
+            "{'distance': lambda column: column / 2}."
+        )
+    coding: Any = fit.coding
+    own = {name for place in coding.coder_of for name in coding.coders[place].kinds}
+    equations = fit.problem.equations
+    own |= {equations.covariates[one.columns[-1] - 1] for one in equations.each if one.has_offset}
+    possible = [name for name in coding.coders[0].kinds if name not in own]
+    table = raw_table(fit, data)
+    made = {}
+    for name, value in change.items():
+        if name not in possible:
+            why = "is in an outcome equation" if name in own else "is in no equation"
+            there = ", ".join(map(repr, possible)) or "none"
+            raise OptionError(
+                f"{name!r} {why}. Only columns of the selection alone may change: {there}."
+            )
+        made[name] = _new_column(table[name], value)
+    rows = code_rows(fit, table.assign(**made))
+    if data is not None:
+        return rows
+    return replace(rows, weights=fit.rows.weights, clusters=fit.rows.clusters)
+
+
+def _new_column(column: pd.Series[Any], value: Any) -> pd.Series[Any]:
+    found: Any = value(column) if callable(value) else value
+    if np.ndim(found) == 0:
+        found = [found] * len(column)
+    if isinstance(found, pd.Series):
+        found = in_order_of_rows(found, column.index, str(column.name))
+    if len(found) != len(column):
+        raise DataError(
+            f"The change of {column.name!r} has {len(found)} values for {len(column)} rows. Give "
+            "one per row, one for all, or a function of the column."
+        )
+    made = pd.Series(list(found), index=column.index, name=column.name)
+    if made.isna().any():
+        raise DataError(
+            f"The change of {column.name!r} makes it missing in {int(made.isna().sum())} of "
+            f"{len(made)} rows. Give every row a value."
+        )
+    return made
+
+
+# Marginal treatment effects of a switching regression with normal noise, in closed form.
+#
+# With p the propensity and the resistance v uniform, :math:`D = 1` where :math:`v < p`, and
+#
+# .. math:: MTE(x, v) = x'(b_1 - b_0) - c\,\Phi^{-1}(v), \qquad c = \rho_1 s_1 - \rho_0 s_0.
+#
+# The effect of a shift of the propensity is the change of the mean observed outcome over that of
+# the share treated.
 
 
 @dataclass(frozen=True, eq=False)

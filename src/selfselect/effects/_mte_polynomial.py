@@ -5,8 +5,9 @@ Nothing is assumed of the noise's shape. With p the propensity of the selection'
 .. math:: E[y \mid x, p] = (1 - p)\,x_0'b_0 + p\,x_1'b_1 + K(p), \qquad
    MTE(x, v) = x_1'b_1 - x_0'b_0 + K'(v),
 
-and K is a polynomial without terms of order 0 and 1, which the constants have. Errors are those of
-a bootstrap over both steps.
+and K is a polynomial without terms of order 0 and 1, which the constants have. Intervals are
+percentiles of a bootstrap over both steps. There are no standard errors: an effect per net mover is
+a ratio, and a few samples in which hardly anyone moves decide how widely it scatters over samples.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages
-from selfselect.effects._propensity import propensity, treated_first
+from selfselect.effects._mte_normal import propensity, treated_first
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.noises import Selection
@@ -32,7 +33,6 @@ from selfselect.threads import parallel_map
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["PolynomialCurve", "fit_polynomial"]
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,10 @@ DEPENDENT = 1e-10
 """Relative size of the smallest singular value below which regressors repeat each other."""
 
 ENOUGH = 0.9
-"""Share of the samples that must be fitted for their spread to be believed."""
+"""Share of the samples that must be fitted for their percentiles to be believed."""
+
+FEWEST = 499
+"""Samples below which percentiles of 2.5% and 97.5% are those of a handful of samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,26 +80,46 @@ class PolynomialCurve:
     fit : whose rows and equations are meant.
     estimate : of all rows.
     draws : of bootstrap samples, each with the weights of the rows in it.
+    replications : how many samples were drawn; some may not have been fitted.
     covariates : ``"sampled"`` or ``"fixed"``.
     """
 
     fit: FitResult
     estimate: Estimate
     draws: tuple[tuple[Estimate, SeedSequence], ...]
+    replications: int
     covariates: str
 
+    @property
+    def kept(self) -> tuple[tuple[Estimate, SeedSequence], ...]:
+        """The draws whose percentiles are intervals; none where they are too few."""
+        return self.draws if self.replications >= FEWEST else ()
+
+    @property
+    def note(self) -> str:
+        """How errors were made, and why there are no others."""
+        if self.replications < FEWEST:
+            return (
+                f"There are no intervals: {self.replications} bootstrap samples over both steps "
+                f"are too few for percentiles. Use replications={FEWEST} or more."
+            )
+        return (
+            f"Intervals are percentiles of {len(self.draws)} bootstrap samples over both steps. "
+            "There is no standard error: a few samples in which hardly anyone moves would decide "
+            "it."
+        )
+
     def _with_errors(self, value: Callable[[Estimate, Array], Array]) -> Averages:
-        """Return a function of an estimate and the rows' weights, with errors by the bootstrap."""
+        """Return a function of an estimate and the rows' weights, with its draws."""
         weights = _weights(self.fit.rows)
         here = value(self.estimate, weights)
-        made = np.array(
-            [
-                value(one, self._weights_of(seed) if self.covariates == "sampled" else weights)
-                for one, seed in self.draws
-            ]
-        )
-        covariance = np.atleast_2d(np.cov(made, rowvar=False))
-        return Averages(here, covariance, np.full((len(here), len(self.fit.values)), np.nan))
+        made = [
+            value(one, self._weights_of(seed) if self.covariates == "sampled" else weights)
+            for one, seed in self.kept
+        ]
+        size, n_values = len(here), len(self.fit.values)
+        unknown, slopes = np.full((size, size), np.nan), np.full((size, n_values), np.nan)
+        return Averages(here, unknown, slopes, np.reshape(made, (len(made), size)))
 
     def _weights_of(self, seed: SeedSequence) -> Array:
         return _weights(_resampled(self.fit, self.fit.engine_of_rows(), seed).rows)
@@ -216,7 +239,7 @@ def fit_polynomial(
             f"Only {len(done)} of {replications} bootstrap samples could be fitted. Use a lower "
             "degree, or fewer covariates."
         )
-    return PolynomialCurve(fit, whole, tuple(done), covariates)
+    return PolynomialCurve(fit, whole, tuple(done), replications, covariates)
 
 
 def _with_selection(fit: FitResult, joint: Array) -> Array:

@@ -1,9 +1,10 @@
-"""The rows an effect is averaged over, coded and as they were given."""
+"""Rows that effects average over, and profiles of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,15 @@ import pandas as pd
 
 from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
-from selfselect.data.rows import Rows
-from selfselect.data.selection_coding import SelectionCoding
-from selfselect.data.tables import to_frame
+from selfselect.data.missing import find_any_absent
+from selfselect.data.rows import Rows, counted_rows
+from selfselect.data.selection_rows import SelectionCoding
+from selfselect.data.tables import nearest, to_frame
 from selfselect.errors import (
     DataError,
     ExtrapolationWarning,
     MissingRowsWarning,
+    OptionError,
     UnsupportedError,
     warn_user,
 )
@@ -25,10 +28,8 @@ from selfselect.errors import (
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "Sample", "code_rows", "counted_table", "extrapolations", "is_category", "raw_columns",
-    "raw_table", "refuse_lacking", "sample_of", "typical_value",
-]  # fmt: skip
+
+# The rows an effect is averaged over, coded and as they were given.
 
 
 SLACK = 0.05
@@ -36,7 +37,7 @@ SLACK = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class AveragedRows:
     """Rows to average over.
 
     Attributes
@@ -45,12 +46,14 @@ class Sample:
     own : whether they are the rows of the fit.
     index : the caller's labels of the rows.
     warnings : what is doubtful about them.
+    left_out : how many of the rows do not count, and why; None where all do.
     """
 
     rows: Rows
     own: bool
     index: pd.Index[Any]
     warnings: tuple[str, ...] = ()
+    left_out: tuple[int, str] | None = None
 
 
 def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
@@ -101,10 +104,16 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     if isinstance(fit.coding, SelectionCoding):
         fit.coding.check_residuals(data, names)
     table = to_frame(data, names)
-    complete = table.notna().all(axis=1)
-    if not complete.all():
+    complete = table.notna().all(axis=1).to_numpy()
+    lacking, n_rows, unit = ~complete, len(table), "rows"
+    if isinstance(fit.coding, LongCoding):
+        # A case that lost one of its rows would be one to which that alternative is closed.
+        places = fit.coding.place(table)
+        lacking, n_rows, unit = places.any_of(lacking), len(places.cases), "cases"
+        complete = ~lacking[places.case_of]
+    if lacking.any():
         warn_user(
-            f"{(~complete).sum()} of {len(table)} rows have a missing value and are left out.",
+            f"{lacking.sum()} of {n_rows} {unit} have a missing value and are left out.",
             MissingRowsWarning,
         )
     if len(table) == 0:
@@ -129,17 +138,45 @@ def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
     return fit.coding.code(table, with_known=True).rows
 
 
-def sample_of(fit: FitResult, data: Any, *, option: str = "data") -> Sample:
-    """Return the rows of `data`, or those of the fit where it is None; `option` takes them."""
+def sample_of(
+    fit: FitResult, data: Any, *, option: str = "data", needed: Sequence[int] = ()
+) -> AveragedRows:
+    """Return the rows of `data`, or those of the fit where it is None; `option` takes them.
+
+    Rows in which the covariates of an alternative that is `needed` are not known have weight zero.
+    """
     if data is None:
         rows = _rows_of(fit, option)
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
-        return Sample(rows, own=True, index=index)
+        return _where_known(fit, AveragedRows(rows, own=True, index=index), needed)
     table = raw_table(fit, data)
     index = table.index
     if isinstance(fit.coding, LongCoding):
         index = fit.coding.place(table).cases
-    return Sample(code_rows(fit, table), False, index, extrapolations(fit, table))
+    sample = AveragedRows(code_rows(fit, table), False, index, extrapolations(fit, table))
+    return _where_known(fit, sample, needed)
+
+
+def _where_known(fit: FitResult, sample: AveragedRows, needed: Sequence[int]) -> AveragedRows:
+    """Let the rows count in which the covariates of all `needed` alternatives are known."""
+    described = sample.rows.known.described
+    if described is None or described[:, list(needed)].all():
+        return sample
+    known = np.asarray(described[:, list(needed)].all(axis=1), dtype=np.float64)
+    rows = sample.rows.reweighted(known)
+    labels = [
+        str(fit.problem.equations.alternatives[j]) for j in needed if not described[:, j].all()
+    ]
+    if not counted_rows(rows):
+        each = " or ".join(labels)
+        raise UnsupportedError(
+            f"In each of the {len(rows)} cases an alternative has no row ({each}), so its "
+            "covariates, and what it would bring the case, are not known. Ask about alternatives "
+            "that have rows in the same cases: choice_probabilities, marginal_effects and "
+            "counterfactual(close=...) need no others. Or give data=... with a row for each, or "
+            "fit one row per case with available=...."
+        )
+    return replace(sample, rows=rows, left_out=(int((known == 0).sum()), " or ".join(labels)))
 
 
 def _rows_of(fit: FitResult, option: str = "data") -> Rows:
@@ -196,3 +233,102 @@ def extrapolations(
     for sentence in found:
         warn_user(sentence, ExtrapolationWarning)
     return tuple(found)
+
+
+# Profiles: rows made up to ask what the model says at given values of the covariates.
+
+
+MOST = 10_000
+"""Profiles one question may ask for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """Rows that are made up.
+
+    Attributes
+    ----------
+    table : complete rows, to be coded.
+    points : the columns the user gave values for, one row per profile.
+    sentence : how the other columns were filled.
+    warnings : about values outside the data.
+    """
+
+    table: pd.DataFrame
+    points: pd.DataFrame
+    sentence: str
+    warnings: tuple[str, ...]
+
+
+def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
+    """Make one row per combination of the given values, the other columns at their means.
+
+    Parameters
+    ----------
+    fit : whose columns are meant.
+    at : ``"means"``, or ``{column: value or values}``.
+    data : rows whose means are taken; None for those of the fit.
+    """
+    if isinstance(fit.coding, LongCoding):
+        raise UnsupportedError(
+            "Profiles are rows made up of one value per column; a case of long data is several "
+            "rows. Give such cases as data=... instead of at=...."
+        )
+    if (isinstance(at, str) and at != "means") or not isinstance(at, str | Mapping):
+        raise OptionError(
+            f"at={at!r} is not possible. Use 'means', or values by column such as "
+            "at={'height': 180} or at={'height': [160, 170, 180]}."
+        )
+    table = raw_table(fit, data)
+    given: dict[str, list[Any]] = {}
+    asked: dict[str, Any] = {} if isinstance(at, str) else dict(at)
+    for name, values in asked.items():
+        if name not in table:
+            raise DataError(
+                f"There is no covariate {name!r} in this fit.{nearest(str(name), table.columns)}"
+            )
+        given[name] = _values(name, values, numbers=not is_category(fit, table[name]))
+    n_profiles = int(np.prod([len(values) for values in given.values()]))
+    if n_profiles > MOST:
+        raise OptionError(f"at asks for {n_profiles} profiles; {MOST} are possible at once.")
+    points = pd.DataFrame(list(product(*given.values())), columns=list(given))
+    if not given:
+        points = pd.DataFrame(index=range(1))
+    weights = fit.rows.weights if data is None else None
+    others = [str(name) for name in table if name not in given]
+    lacking = find_any_absent(table, others)
+    population = table
+    if lacking is not None:
+        # Rows of another outcome may lack columns: means are those of one population.
+        population, weights = table[~lacking], None if weights is None else weights[~lacking]
+    if len(population) == 0 or (weights is not None and not weights.any()):
+        raise DataError(
+            f"No row has all of {', '.join(others)}, so these have no means over the same rows. "
+            "Give values for those that some rows lack, in at=...."
+        )
+    typical = {
+        name: typical_value(population[name], weights, category=is_category(fit, table[name]))
+        for name in others
+    }
+    columns = {
+        name: points[name].to_numpy() if name in given else [typical[name]] * len(points)
+        for name in map(str, table)
+    }
+    made = pd.DataFrame(columns, index=range(len(points)))
+    sentence = "All columns are at the given values."
+    if others:
+        over = "" if lacking is None else f" over the {len(population)} rows that have all of them"
+        sentence = f"Other columns are at their means{over}, categories at the commonest."
+    return Profiles(made, points, sentence, extrapolations(fit, made, list(given)))
+
+
+def _values(name: str, values: Any, *, numbers: bool) -> list[Any]:
+    listed = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+    if not listed:
+        raise OptionError(f"at[{name!r}] is empty. Give at least one value.")
+    if numbers:
+        for value in listed:
+            number = isinstance(value, int | float | np.number)
+            if not number or not np.isfinite(value):
+                raise OptionError(f"at[{name!r}] must be finite numbers, not {value!r}.")
+    return listed

@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
-from selfselect.results.endogeneity import first_stages
-from selfselect.results.levels import asked_logarithm
+from selfselect.inference.statistics import (
+    format_p_value,
+    interval_ends,
+    percentile_ends,
+    percentile_p_values,
+    two_sided_p_values,
+)
+from selfselect.results.predictions import asked_logarithm
 from selfselect.results.rejections import rejections
+from selfselect.results.restrictions import first_stages
 from selfselect.results.tables import check_level, counted
 from selfselect.visible import on_one_line
 
@@ -26,21 +32,6 @@ if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "MODEL_REJECTED",
-    "NOTHING_LEFT",
-    "PER_CENT",
-    "TOO_LARGE",
-    "EffectTable",
-    "HasProblem",
-    "alternative_index",
-    "doubts",
-    "effect_table",
-    "how_averaged",
-    "key_name",
-    "only_estimation",
-    "outcome_name",
-]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -148,7 +139,7 @@ def _shown(value: Any) -> str:
 
 
 def _lines(names: pd.Series[Any], numbers: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    from selfselect.report.numbers import format_number
+    from selfselect.report.page import format_number
 
     def written(name: str, value: float) -> str:
         if np.isnan(value):
@@ -186,7 +177,7 @@ def effect_table(
     ----------
     title, level, df, warnings, notes : as in `EffectTable`.
     keys : columns that say what each row is about.
-    found : estimates and their covariance.
+    found : estimates, and their covariance or the draws whose percentiles are their intervals.
     tested : whether zero is a hypothesis.
     share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
     above : bounds that estimates exceed, minus infinity where there is none; their intervals and
@@ -198,12 +189,18 @@ def effect_table(
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
     errors[errors < ROUNDING * np.abs(estimate)] = 0.0
-    low, high = interval_ends(estimate, errors, level, df, share=share, above=above)
+    if found.draws is None:
+        low, high = interval_ends(estimate, errors, level, df, share=share, above=above)
+    else:
+        low, high = percentile_ends(found.draws, level)
     columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
     columns |= {"estimate": estimate, "std_error": errors}
     if tested:
         statistic = _distance_from_zero(estimate, errors, above)
-        columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic, df)}
+        p_value = two_sided_p_values(statistic, df)
+        if found.draws is not None:
+            p_value = percentile_p_values(found.draws)
+        columns |= {"statistic": statistic, "p_value": p_value}
     columns |= {"conf_low": low, "conf_high": high}
     if mc_error is not None:
         columns["mc_error"] = mc_error
@@ -254,11 +251,22 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
 
 
 def how_averaged(
-    fit: FitResult | MultinomialResult, n_rows: int, covariates: str, *, own: bool
+    fit: FitResult | MultinomialResult,
+    n_rows: int,
+    covariates: str,
+    *,
+    own: bool,
+    left_out: tuple[int, str] | None = None,
 ) -> str:
-    """Say over which rows an effect is averaged and what its errors account for."""
+    """Say over which rows an effect is averaged and what its errors account for.
+
+    `left_out` says how many of them do not count, and which alternatives they lack a row for.
+    """
     weights, rows = fit.facts.weights, "rows" if fit.facts.case is None else "cases"
     which = f"the {n_rows} {rows} of the fit" if own else f"{n_rows} given {rows}"
+    if left_out is not None:
+        n_left_out, labels = left_out
+        which = f"{n_rows - n_left_out} of {which}, as the others have no row for {labels}"
     if weights and own:
         which += f", weighted by {weights}"
     elif weights:

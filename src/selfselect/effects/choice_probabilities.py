@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from selfselect.effects._ask import ask
-from selfselect.effects._moments import Cells
+from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
-
-__all__ = ["choice_probabilities"]
 
 
 def choice_probabilities(
@@ -40,7 +38,7 @@ def choice_probabilities(
     [1.0, 1.0]
     """
 
-    def chances(cells: Cells) -> Any:
+    def chances(cells: AverageCells) -> Any:
         return cells.chance
 
     answer = ask(fit, chances, data=data, at=at, covariates=covariates)

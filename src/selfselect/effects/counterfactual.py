@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from selfselect.effects._ask import refuse_undetermined
 from selfselect.effects._averages import check_covariates_word, transform
 from selfselect.effects._moments import Setting, refuse_selection
-from selfselect.effects._quota import rationed, read_quota
 from selfselect.effects._sample import sample_of
 from selfselect.effects._scenario import build_scenario
 from selfselect.effects._states import (
@@ -18,10 +18,11 @@ from selfselect.effects._states import (
     State,
     World,
     changed,
+    rationed,
+    read_quota,
     simulated_moves,
     simulation_note,
 )
-from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import (
     NOTHING_LEFT,
     PER_CENT,
@@ -34,9 +35,9 @@ from selfselect.effects.base import (
     outcome_name,
 )
 from selfselect.errors import OptionError
-from selfselect.moments.levels import Logarithm
+from selfselect.moments.mixed import Logarithm
 from selfselect.options import Covariates, Scale
-from selfselect.results.levels import asked_logarithm
+from selfselect.results.predictions import asked_logarithm
 from selfselect.rules import direction_of
 from selfselect.visible import on_one_line
 
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Counterfactual", "counterfactual"]
 
 WHEN = ("before", "after", "change")
 
@@ -150,14 +150,14 @@ def _header(found: EffectTable) -> tuple[str, ...]:
 
 def _numbers(values: pd.Series[float]) -> list[str]:
     """Write before, after and change; what there is none of stays empty."""
-    from selfselect.report.numbers import format_number
+    from selfselect.report.page import format_number
 
     return ["" if np.isnan(value) else format_number(float(value)) for value in values]
 
 
 def _interval(row: Any) -> list[str]:
     """Write an interval, and the error due to simulation where there was one."""
-    from selfselect.report.numbers import format_number
+    from selfselect.report.page import format_number
 
     names = ("conf_low", "conf_high", "mc_error")
     return [format_number(float(row[name])) for name in names if name in row]

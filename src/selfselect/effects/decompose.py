@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._ask import ask
+from selfselect.effects._ask import ask, refuse_undetermined
 from selfselect.effects._averages import Averages, variances_beside
-from selfselect.effects._moments import Cells, cells
-from selfselect.effects._types import refuse_undetermined
+from selfselect.effects._moments import AverageCells, cells
+from selfselect.effects._sample import sample_of
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
@@ -21,7 +21,6 @@ from selfselect.results.tables import counted
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["BOTH", "decompose"]
 
 Array = NDArray[np.float64]
 
@@ -78,7 +77,7 @@ def decompose(
             )
         weight_a = 1.0 if chosen == a else 0.0
 
-    def parts(cells: Cells) -> Any:
+    def parts(cells: AverageCells) -> Any:
         in_a, in_b = cells.predicted_in(a), cells.predicted_in(b)
         explained = weight_a * (in_a[a] - in_b[a]) + (1.0 - weight_a) * (in_a[b] - in_b[b])
         pay = weight_a * (in_b[a] - in_b[b]) + (1.0 - weight_a) * (in_a[a] - in_a[b])
@@ -86,17 +85,18 @@ def decompose(
         return np.array([explained, pay, gap - explained - pay, gap])
 
     fit.engine_of_rows()  # Recorded outcomes are compared, so that other rows would not do.
-    answer = ask(fit, parts, covariates=covariates)
+    answer = ask(fit, parts, covariates=covariates, needed=(a, b))
+    rows = sample_of(fit, None, needed=(a, b)).rows
     found, names = answer.found, ["covariates", "pay", "selection", "gap under the model"]
     notes = [*answer.notes, _explanation(to, versus, weight_a)]
-    n_silent = _n_silent(fit.rows, a, b)
+    n_silent = _n_silent(rows, a, b)
     if n_silent:
         notes.append(
             f"The gap in the data is not known: {counted(n_silent)} of those who chose {to} or "
             f"{versus} without a recorded outcome."
         )
-    elif fit.rows.chosen is not None:
-        found = _beside_the_data(fit, found, a, b)
+    elif rows.chosen is not None:
+        found = _beside_the_data(fit, rows, found, a, b)
         names += ["gap in the data", "not reproduced"]
         notes.append(
             "The model need not reproduce the gap in the data exactly; if the remainder is "
@@ -137,7 +137,7 @@ def _n_silent(rows: Rows, a: int, b: int) -> int:
     return int(np.isnan(rows.outcome[in_either]).sum())
 
 
-def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Averages:
+def _beside_the_data(fit: FitResult, rows: Rows, found: Averages, a: int, b: int) -> Averages:
     """Add the gap between recorded means, and how far the model's is from it.
 
     Both are functions of the same rows, so the error of their difference is that of each row's
@@ -149,11 +149,11 @@ def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Average
         here = cells(vector, k)
         return np.array([here.outcome_in(a)[a] - here.outcome_in(b)[b]])
 
-    gap, shares = _recorded_gap(fit.rows, a, b)
+    gap, shares = _recorded_gap(rows, a, b)
     size = len(found.mean)
     covariance = np.full((size + 2, size + 2), np.nan)
     covariance[:size, :size] = found.covariance
-    of_gap, of_rest = variances_beside(fit, model_gap, shares)
+    of_gap, of_rest = variances_beside(fit, rows, model_gap, shares)
     covariance[size, size], covariance[size + 1, size + 1] = of_gap, of_rest
     return Averages(
         np.concatenate([found.mean, [gap, gap - found.mean[-1]]]),

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.effects._ask import refuse_undetermined
 from selfselect.effects._averages import check_covariates_word
 from selfselect.effects._moments import Setting, refuse_selection
 from selfselect.effects._sample import sample_of
-from selfselect.effects._simulation import Drawn, draw, n_repeats, simulate
-from selfselect.effects._types import refuse_undetermined
+from selfselect.effects._scenario import DrawnOutcomes, draw, n_repeats, simulate
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
@@ -26,7 +26,6 @@ from selfselect.seeds import generator
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Gains", "gains"]
 
 Array = NDArray[np.float64]
 
@@ -111,7 +110,7 @@ def gains(
     wanted = np.atleast_1d(np.asarray(quantiles, dtype=float))
     if wanted.size == 0 or not ((wanted > 0) & (wanted < 1)).all():
         raise OptionError(f"quantiles={quantiles!r} must lie between 0 and 1.")
-    sample = sample_of(fit, data)
+    sample = sample_of(fit, data, needed=(a, b))
     setting = Setting(sample.rows, fit.problem.ordered_rule)
 
     found = simulate(
@@ -136,7 +135,9 @@ def gains(
         df=fit.covariance.df,
         warnings=(*doubts(fit), *sample.warnings),
         notes=(
-            how_averaged(fit, len(sample.rows), covariates, own=sample.own),
+            how_averaged(
+                fit, len(sample.rows), covariates, own=sample.own, left_out=sample.left_out
+            ),
             f"By simulation with {n_repeats(draws, len(sample.rows)) * len(sample.rows)} draws, "
             f"seed {seed}; MC err is the error due to it. Outcomes are assumed independent across "
             "alternatives given the covariates: the data do not identify the spread of gains.",
@@ -155,14 +156,14 @@ class _Distribution:
     b: int
     quantiles: Array
 
-    def value(self, drawn: Sequence[Drawn], weights: Array) -> Array:
+    def value(self, drawn: Sequence[DrawnOutcomes], weights: Array) -> Array:
         gain, groups = self._gain(drawn), self._groups(drawn)
         order = np.argsort(gain)
         return np.concatenate([self._describe(gain, weights * own, order) for own in groups])
 
     def linearise(
-        self, drawn: Sequence[Drawn], weights: Array
-    ) -> Callable[[Sequence[Drawn]], Array]:
+        self, drawn: Sequence[DrawnOutcomes], weights: Array
+    ) -> Callable[[Sequence[DrawnOutcomes]], Array]:
         gain, groups = self._gain(drawn), self._groups(drawn)
         described = np.split(self.value(drawn, weights), len(groups))
         shares = [weights @ own / weights.sum() for own in groups]
@@ -171,7 +172,7 @@ class _Distribution:
             for own, found in zip(groups, described, strict=True)
         ]
 
-        def influence(some: Sequence[Drawn]) -> Array:
+        def influence(some: Sequence[DrawnOutcomes]) -> Array:
             here, columns = self._gain(some), []
             for own, found, share, at in zip(
                 self._groups(some), described, shares, density, strict=True
@@ -191,11 +192,11 @@ class _Distribution:
 
         return influence
 
-    def _gain(self, drawn: Sequence[Drawn]) -> Array:
+    def _gain(self, drawn: Sequence[DrawnOutcomes]) -> Array:
         gain: Array = drawn[0].latent[:, self.a] - drawn[0].latent[:, self.b]
         return gain
 
-    def _groups(self, drawn: Sequence[Drawn]) -> list[Array]:
+    def _groups(self, drawn: Sequence[DrawnOutcomes]) -> list[Array]:
         chosen = drawn[0].chosen
         return [np.ones(len(chosen)), 1.0 * (chosen == self.a), 1.0 * (chosen == self.b)]
 

@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask
-from selfselect.effects._moments import Cells
-from selfselect.effects._types import refuse_undetermined
+from selfselect.effects._ask import ask, refuse_undetermined
+from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table, outcome_name
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
-
-__all__ = ["heterogeneity"]
 
 
 def heterogeneity(
@@ -55,13 +52,13 @@ def heterogeneity(
     refuse_undetermined(fit, "Heterogeneity")
     a, b = two_alternatives(fit, to, versus)
 
-    def parts(cells: Cells) -> Any:
+    def parts(cells: AverageCells) -> Any:
         both = np.array([a, b])
         groups = [cells.outcome_in(a)[both], cells.outcome_outside(a)[both]]
         groups.append(groups[0] - groups[1])
         return np.concatenate([np.append(one, one[0] - one[1]) for one in groups])
 
-    answer = ask(fit, parts, data=data, at=at, covariates=covariates, scale=scale)
+    answer = ask(fit, parts, data=data, at=at, covariates=covariates, scale=scale, needed=(a, b))
     groups = [f"{to} chosen", f"{to} not chosen", "difference"]
     return effect_table(
         f"Mean {outcome_name(fit, scale)} of those who choose {to} and of those who do not",

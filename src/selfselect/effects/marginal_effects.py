@@ -17,12 +17,12 @@ from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
 from selfselect.effects._moments import Setting, cells
-from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import (
     code_rows,
     counted_table,
     extrapolations,
     is_category,
+    make_profiles,
     raw_table,
     refuse_lacking,
 )
@@ -37,12 +37,11 @@ from selfselect.effects.base import (
 )
 from selfselect.errors import DataError, OptionError
 from selfselect.options import Covariates, Scale
-from selfselect.results.levels import asked_logarithm
+from selfselect.results.predictions import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["OBSERVED", "columns_that_move", "marginal_effects"]
 
 Array = NDArray[np.float64]
 

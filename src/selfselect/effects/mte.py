@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages, check_covariates_word
-from selfselect.effects._mte_normal import NormalCurve
-from selfselect.effects._propensity import (
+from selfselect.effects._mte_normal import (
+    NormalCurve,
     Support,
     changed_rows,
     find_support,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from selfselect.effects._mte_polynomial import PolynomialCurve
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["MarginalTreatment", "mte"]
 
 Array = NDArray[np.float64]
 
@@ -180,16 +179,12 @@ def _treated(fit: FitResult) -> Any:
 
 
 def _how(found: MarginalTreatment) -> str:
-    if found.kind == "normal":
+    if isinstance(found.curve, NormalCurve):
         return (
             "Assumes normal noise; errors by the delta method "
             f"({found.fit.covariance.description})."
         )
-    return _bootstrap_note(found.curve)
-
-
-def _bootstrap_note(curve: Any) -> str:
-    return f"Errors by a bootstrap over both steps, {len(curve.draws)} samples."
+    return found.curve.note
 
 
 def mte(
@@ -200,7 +195,7 @@ def mte(
     degree: int = 3,
     level: float = 0.95,
     covariates: Covariates = "sampled",
-    replications: int = 200,
+    replications: int = 499,
     seed: int = 0,
     progress: bool | None = None,
 ) -> MarginalTreatment:
@@ -222,7 +217,8 @@ def mte(
         said outside of the support. Splines and products in the selection's formula make the
         propensity flexible.
     degree : of that polynomial, 2 or more; that of the curve is one less.
-    replications, seed, progress : of the bootstrap, for ``"polynomial"``.
+    replications, seed, progress : of the bootstrap, for ``"polynomial"``, whose intervals are
+        percentiles; with fewer than 499 samples there are none. There are no standard errors.
     level, covariates : see `selfselect.effects`.
 
     Returns
@@ -290,7 +286,7 @@ def mte(
     grid = grid if len(grid) else np.array([0.5 * (support.low + support.high)])
     notes = (
         f"A polynomial of degree {degree} in the propensity, on its support alone.",
-        _bootstrap_note(curve),
+        curve.note,
     )
     return MarginalTreatment(
         _curve_table(fit, title, grid, curve.at(grid), support, level, doubts(fit), notes),
@@ -352,15 +348,16 @@ def _polynomial_averages(
 ) -> EffectTable:
     chances = curve.propensity(fit.rows)
     weights = np.ones(len(chances)) if fit.rows.weights is None else fit.rows.weights
-    means, covariance = np.full(3, np.nan), np.full((3, 3), np.nan)
-    notes = []
+    means, notes = np.full(3, np.nan), []
+    draws = np.full((len(curve.kept), 3), np.nan)
     for place, (name, (low, high)) in enumerate(GROUPS.items()):
         outside = _outside(name, chances, weights, support)
         if outside > SLACK:
             notes.append(_beyond(name, outside, support, "polynomial"))
             continue
         found = curve.shift(low, high)
-        means[place], covariance[place, place] = found.mean[0], found.covariance[0, 0]
+        assert found.draws is not None
+        means[place], draws[:, place] = found.mean[0], found.draws[:, 0]
     treated, other = (fit.problem.equations.alternatives[i] for i in treated_first(fit))
     made = effect_table(
         f"Effect of {treated} instead of {other} on {fit.problem.equations.outcome}",
@@ -368,11 +365,11 @@ def _polynomial_averages(
             "effect": list(GROUPS),
             "group": ["everyone", f"{treated} chosen", f"{treated} not chosen"],
         },
-        Averages(means, covariance, np.full((3, len(fit.values)), np.nan)),
+        Averages(means, np.full((3, 3), np.nan), np.full((3, len(fit.values)), np.nan), draws),
         level=level,
         df=fit.covariance.df,
         warnings=doubts(fit),
         notes=(),
         tested=True,
     )
-    return replace(made, notes=(*notes, _bootstrap_note(curve)))
+    return replace(made, notes=(*notes, curve.note))

@@ -10,24 +10,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.effects._ask import refuse_undetermined
 from selfselect.effects._averages import average, row_cells, transform
 from selfselect.effects._moments import Setting, cells, n_cells, refuse_selection
 from selfselect.effects._sample import sample_of
-from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
 from selfselect.moments.base import latent_means
+from selfselect.moments.choose import moments_of
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.options import Covariates
 from selfselect.problem.parameters import is_of_scale
+from selfselect.results.predictions import errors_of_rows
 from selfselect.results.tables import Tables
 from selfselect.rules import Maximum, RowData, direction_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Policy", "policy"]
 
 Array = NDArray[np.float64]
 
@@ -144,7 +145,7 @@ def policy(
     goal = _goal(problem.rule, goal)
     sample = sample_of(fit, data)
     rows, labels = sample.rows, problem.equations.alternatives
-    means = latent_means(problem, fit.values, rows)
+    means = moments_of(problem).latent(fit.values, rows)
     sign = 1.0 if goal == "largest" else -1.0
     worth = sign * means
     if rows.known.costs is not None and direction_of(problem.rule) is not None:
@@ -208,6 +209,8 @@ def _value(
     """Value the policy: it leaves each row one alternative, whose outcome is then observed."""
     problem = fit.problem
     labels, k = problem.equations.alternatives, problem.equations.n_alternatives
+    described = rows.known.described
+    everybody = np.ones(k, dtype=bool) if described is None else described.all(axis=0)
     sent = replace(rows, known=RowData(available=np.eye(k, dtype=bool)[best]))
     settings = [Setting(rows, problem.ordered_rule), Setting(sent, Maximum())]
     found = average(fit, settings, own=own, covariates=covariates)
@@ -218,13 +221,23 @@ def _value(
             [
                 under.observed,
                 now.observed,
-                *now.mean,
+                *now.mean[everybody],
                 under.observed - now.observed,
-                *(under.observed - now.mean),
+                *(under.observed - now.mean[everybody]),
             ]
         )
 
-    alone = [f"everyone in {label}" for label in labels]
+    alone = [f"everyone in {labels[j]}" for j in np.flatnonzero(everybody)]
+    notes = [
+        how_averaged(fit, len(rows), covariates, own=own),
+        "expert: every row in the alternative that it chooses itself.",
+    ]
+    if not everybody.all():
+        left_out = " and ".join(str(labels[j]) for j in np.flatnonzero(~everybody))
+        notes.append(
+            f"Everyone in {left_out} is not listed: some cases have no row for it, so what they "
+            "would have there is not known."
+        )
     return effect_table(
         f"Value of sending every row where its expected {problem.equations.outcome} is {goal}",
         {
@@ -237,10 +250,7 @@ def _value(
         level=level,
         df=fit.covariance.df,
         warnings=(*doubts(fit), *warnings),
-        notes=(
-            how_averaged(fit, len(rows), covariates, own=own),
-            "expert: every row in the alternative that it chooses itself.",
-        ),
+        notes=notes,
     )  # fmt: skip
 
 
@@ -248,19 +258,15 @@ def _margin_errors(
     fit: FitResult, rows: Rows, best: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Array:
     """Return the standard error (n,) of the difference of two alternatives' means, row by row."""
-    layout = fit.problem.layout
-    gradient = np.zeros((len(rows), len(fit.values)))
-    for j, (equation, where) in enumerate(
-        zip(fit.problem.equations.each, layout.reported_places, strict=True)
-    ):
-        sign = (best == j).astype(float) - (second == j)
-        for column, position in zip(equation.columns, where, strict=True):
-            if position < 0:
-                continue  # An offset has no coefficient that could be off.
-            values = 1.0 if column == 0 else rows.covariates[:, column - 1]
-            gradient[:, position] += sign * values
-    variance = np.einsum("nm,ml,nl->n", gradient, fit.covariance.matrix, gradient, optimize=True)
-    return np.sqrt(np.maximum(variance, 0.0))
+    if not np.isfinite(fit.covariance.matrix).all():
+        return np.full(len(rows), np.nan)
+    moments, each = moments_of(fit.problem), np.arange(len(rows))
+
+    def margin(reported: Array) -> Array:
+        means = moments.latent(reported, rows)
+        return np.asarray(means[each, best] - means[each, second])
+
+    return errors_of_rows(fit, margin, margin(fit.values), progress=False)
 
 
 def _optimism(margin: Array, errors: Array, weights: Array | None) -> float:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask
-from selfselect.effects._moments import Cells
-from selfselect.effects._types import visiting
+from selfselect.effects._ask import ask, visiting
+from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table, key_name, outcome_name
 from selfselect.options import Covariates, Scale
-from selfselect.results.levels import asked_logarithm
+from selfselect.results.predictions import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["EVERYONE", "potential_outcomes"]
 
 EVERYONE = "everyone"
 
@@ -55,12 +53,14 @@ def potential_outcomes(
     """
     labels = fit.problem.equations.alternatives
 
-    def means(cells: Cells) -> Any:
+    def means(cells: AverageCells) -> Any:
         groups = [cells.outcome_in(group) for group in range(len(labels))]
         return np.concatenate([cells.mean, *groups])
 
     fit, said = visiting(fit, range(len(labels)), types)
-    answer = ask(fit, means, data=data, at=at, covariates=covariates, scale=scale)
+    answer = ask(
+        fit, means, data=data, at=at, covariates=covariates, scale=scale, needed=range(len(labels))
+    )
     logarithm = asked_logarithm(fit, scale)
     groups = [group for group in (key_name(EVERYONE, labels), *labels) for _ in labels]
     return effect_table(

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask
-from selfselect.effects._moments import Cells
-from selfselect.effects._types import refuse_undetermined
+from selfselect.effects._ask import ask, refuse_undetermined
+from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.errors import UnsupportedError
 from selfselect.options import Covariates
@@ -16,7 +15,6 @@ from selfselect.options import Covariates
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["QUANTITIES", "sorting"]
 
 QUANTITIES = (
     "share",
@@ -63,7 +61,7 @@ def sorting(
         )
     contrast = np.eye(k) - (1.0 - np.eye(k)) / (k - 1)
 
-    def quantities(cells: Cells) -> Any:
+    def quantities(cells: AverageCells) -> Any:
         found = []
         for g in range(k):
             here, predicted = cells.outcome_in(g), cells.predicted_in(g)
@@ -77,7 +75,7 @@ def sorting(
             ]
         return np.array(found)
 
-    answer = ask(fit, quantities, data=data, covariates=covariates)
+    answer = ask(fit, quantities, data=data, covariates=covariates, needed=range(k))
     return effect_table(
         "Sorting: is each alternative chosen where it does well?",
         answer.keys(

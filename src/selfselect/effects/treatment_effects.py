@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask
+from selfselect.effects._ask import ask, visiting
 from selfselect.effects._averages import average_means, transform
-from selfselect.effects._moments import Cells
-from selfselect.effects._sample import refuse_lacking
-from selfselect.effects._types import visiting
+from selfselect.effects._moments import AverageCells
+from selfselect.effects._sample import sample_of
 from selfselect.effects.base import (
     NOTHING_LEFT,
     PER_CENT,
@@ -26,8 +25,6 @@ from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
-
-__all__ = ["average_effect", "treatment_effects", "two_alternatives"]
 
 
 def two_alternatives(fit: HasProblem, to: Any, versus: Any) -> tuple[int, int]:
@@ -83,7 +80,7 @@ def treatment_effects(
     """
     a, b = two_alternatives(fit, to, versus)
 
-    def effects(cells: Cells) -> Any:
+    def effects(cells: AverageCells) -> Any:
         means = np.stack([cells.mean, cells.outcome_in(a), cells.outcome_outside(a)])
         found = means[:, a] - means[:, b]
         if scale == "model":
@@ -91,7 +88,7 @@ def treatment_effects(
         return np.concatenate([found, 100.0 * found / means[:, b]])
 
     given, (fit, said) = fit, visiting(fit, (a, b), types)
-    answer = ask(fit, effects, data=data, at=at, covariates=covariates, scale=scale)
+    answer = ask(fit, effects, data=data, at=at, covariates=covariates, scale=scale, needed=(a, b))
     everyone = "everyone" if fit is given else "all of those types"
     groups = [everyone, f"{to} chosen", f"{to} not chosen"]
     outcome = outcome_name(fit, scale)
@@ -123,8 +120,7 @@ def average_effect(fit: FitResult, to: Any, versus: Any, *, level: float) -> Eff
     Not for noise that is mixed: means then depend on which types there are.
     """
     a, b = two_alternatives(fit, to, versus)
-    refuse_lacking(fit)
-    means = average_means(fit, covariates="sampled")
+    means = average_means(fit, sample_of(fit, None, needed=(a, b)).rows, covariates="sampled")
     return effect_table(
         f"Effect of {to} instead of {versus} on {outcome_name(fit, 'model')}",
         {"effect": ["ATE"], "group": ["everyone"]},

@@ -1,9 +1,4 @@
-"""The file of a checkpoint: one line of JSON for each sum that is known.
-
-A line is written whole and forced to the disk before the fit goes on. A process that is killed
-leaves at most its last line torn, which is cut off by the next one. A path that is a symbolic
-link, or that holds anything else than a checkpoint of this fit, is refused and left alone.
-"""
+"""Checkpoints: the file, digests of what it belongs to, and an engine that remembers its sums."""
 
 from __future__ import annotations
 
@@ -11,13 +6,103 @@ import json
 import os
 import tempfile
 import threading
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine, Sum
 from selfselect.errors import ArchiveError, SelfSelectWarning, warn_user
+from selfselect.likelihoods import Batch
 from selfselect.plain import check_plain, from_plain, to_plain
 
-__all__ = ["Checkpoint", "check_place"]
+# A hash of what a value means, the same in every process.
+
+
+WHOLE = 1_000_000
+"""Entries up to which every bit of an array counts. Of a longer one as many are looked at, evenly
+spread, with the sums of all: a change shows in one or the other, and it costs one look."""
+
+
+def digest(*values: Any) -> str:
+    """Return a hash of values: arrays, dataclasses, functions and containers of them.
+
+    Names of classes and functions count, where objects are in memory does not.
+    """
+    found = sha256()
+    for value in values:
+        for part in _parts(value):
+            found.update(part)
+            found.update(b"\0")
+    return found.hexdigest()
+
+
+def _parts(value: Any) -> list[bytes]:
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = [getattr(value, one.name) for one in fields(value)]
+        return [_name(type(value)), digest(*inside).encode()]
+    if isinstance(value, partial):
+        return [b"partial", digest(value.func, value.args, value.keywords).encode()]
+    if isinstance(value, Mapping):
+        pairs = sorted(digest(key) + digest(entry) for key, entry in value.items())
+        return [b"mapping", *(pair.encode() for pair in pairs)]
+    if isinstance(value, set | frozenset):
+        return [b"set", *sorted(digest(one).encode() for one in value)]
+    if isinstance(value, list | tuple):
+        return [b"list", *(digest(one).encode() for one in value)]
+    if isinstance(value, types.MethodType):
+        return [b"method", digest(value.__func__, value.__self__).encode()]
+    if isinstance(value, types.FunctionType):
+        # Functions of a package are known by name; others, such as a user's, by what they do.
+        if value.__module__.startswith("selfselect.") and "<" not in value.__qualname__:
+            return [_name(value)]
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [_name(value), digest(value.__code__, value.__defaults__, cells).encode()]
+    if isinstance(value, types.CodeType):
+        return [value.co_code, digest(value.co_names, value.co_consts).encode()]
+    if isinstance(value, type | types.BuiltinFunctionType | np.ufunc):
+        return [_name(value)]
+    if value is None or isinstance(value, str | bytes | bool | int | float | np.generic):
+        return [type(value).__name__.encode(), repr(value).encode()]
+    return [_name(type(value)), digest(getattr(value, "__dict__", None)).encode()]
+
+
+def _of_array(array: Any) -> list[bytes]:
+    head = f"{array.dtype} {array.shape}".encode()
+    if array.dtype == object:
+        return [head, digest(array.tolist()).encode()]
+    if array.size <= WHOLE:
+        return [head, np.ascontiguousarray(array).tobytes()]
+    some = array[:: -(-array.size // WHOLE)]
+    total = array.sum(axis=0)
+    if np.isnan(total).any():  # a missing outcome would hide all others
+        total = np.nansum(array, axis=0)
+    return [head, np.ascontiguousarray(some).tobytes(), total.tobytes()]
+
+
+def _name(value: Any) -> bytes:
+    module = getattr(value, "__module__", "")
+    return f"{module}.{getattr(value, '__qualname__', value)}".encode()
+
+
+# The file of a checkpoint: one line of JSON for each sum that is known.
+#
+# A line is written whole and forced to the disk before the fit goes on. A process that is killed
+# leaves at most its last line torn, which is cut off by the next one. A path that is a symbolic
+# link, or that holds anything else than a checkpoint of this fit, is refused and left alone.
+
 
 FORMAT = 2
 
@@ -252,3 +337,109 @@ def _take_alone(file: Any, path: Path) -> None:
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# An engine that remembers its sums, so that a fit that was killed goes on where it stopped.
+#
+# A solver is deterministic and asks only for sums over rows. So it runs again from the start, and
+# every sum that was known before is read instead of done. Searches on a sample in memory are
+# repeated.
+
+
+Array = NDArray[np.float64]
+
+
+@contextmanager
+def recorded_in(path: str | Path | None, engine: Engine, **about: Any) -> Iterator[Engine]:
+    """Give an engine whose sums are kept in a file, which is removed when all went well.
+
+    Parameters
+    ----------
+    path : of the file; None for the engine as it is.
+    engine : that does the sums.
+    about : what makes the fit what it is, by name: a file about anything else is refused.
+    """
+    if path is None:
+        yield engine
+        return
+    known = {what: digest(value) for what, value in about.items()}
+    checkpoint = Checkpoint(path, {**known, "the engine": type(engine).__name__})
+    try:
+        yield Recorded(engine, checkpoint)
+    except BaseException:
+        checkpoint.close()
+        raise
+    checkpoint.remove()
+
+
+def once(
+    engine: Engine, what: str, about: Any, compute: Callable[[], Array | None]
+) -> Array | None:
+    """Return what `compute` returns; where the engine remembers, it is computed only once."""
+    if not isinstance(engine, Recorded):
+        return compute()
+    return engine.once(what, digest(about), compute)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Another engine whose sums over all rows are kept in a checkpoint.
+
+    Those over samples and reweighted rows are not: they are done again.
+    """
+
+    engine: Engine
+    checkpoint: Checkpoint
+    steps: Iterator[int] = field(default_factory=count)
+
+    @property
+    def n_rows(self) -> int:
+        return self.engine.n_rows
+
+    @property
+    def weight_total(self) -> float:
+        return self.engine.weight_total
+
+    @property
+    def holds_rows(self) -> bool:
+        return self.engine.holds_rows
+
+    @property
+    def rows_at_once(self) -> int:
+        return self.engine.rows_at_once
+
+    @property
+    def rows(self) -> Rows:
+        return self.engine.rows
+
+    def sum(self, task: Callable[[Batch], Sum]) -> Sum:
+        total: Sum = self.once(
+            f"pass {next(self.steps)}", digest(task), lambda: self.engine.sum(task)
+        )
+        return total
+
+    def once(self, what: str, asked: str, compute: Callable[[], Any]) -> Any:
+        """Recall an answer, or compute it and write it down."""
+        known, found = self.checkpoint.recall(what, asked)
+        return found if known else self.checkpoint.keep(what, asked, compute())
+
+    def collect(self, task: Callable[[Batch], Array]) -> Array:
+        return self.engine.collect(task)
+
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        return self.engine.map(task, *items)
+
+    def sample(self, n_rows: int, rng: Generator) -> Engine:
+        return self.engine.sample(n_rows, rng)
+
+    def recorded(self) -> Engine:
+        return self.engine.recorded()
+
+    def single_threaded(self) -> Engine:
+        return self.engine.single_threaded()
+
+    def reweighted(self, factor: Array) -> Engine:
+        return self.engine.reweighted(factor)
+
+    def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> Engine:
+        return self.engine.resampled(rng, repeated=repeated, n_clusters=n_clusters)

@@ -17,18 +17,6 @@ from selfselect.errors import (
     warn_user,
 )
 
-__all__ = [
-    "IdleError",
-    "cancel",
-    "compute",
-    "find_client",
-    "gather",
-    "home_of",
-    "submit",
-    "tie",
-    "workers_of",
-]
-
 LOOK_S = 0.5
 """Seconds between two looks at what is done."""
 

@@ -17,11 +17,9 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.files import Files, read_fragment
-from selfselect.data.source import Piece, Result
+from selfselect.data.rows import Piece, Result
 from selfselect.engines._cluster import compute, gather, home_of
 from selfselect.errors import DataError, SelfSelectError
-
-__all__ = ["FilesOnCluster", "FrameOnCluster", "Partition"]
 
 AT_ONCE = 8
 """Surveys added by one task on their way up the tree."""

@@ -1,37 +1,131 @@
-"""Tasks that have a twin for tensors, and what becomes of its sums.
-
-A task is a function with its first arguments filled in. `TWINS` says what does the same on a
-device. Kernels there know every alternative by (D + 2) parameters, one for each row of the table;
-what an equation leaves out is zero, and left out of the result.
-"""
+"""Tasks that have a twin for tensors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from selfselect.engines._torch_kernels import kernels_for
-from selfselect.kernels.torch_rows import weighted_grams
-from selfselect.kernels.torch_unknown import pairs_of
+from selfselect.errors import SelfSelectWarning, warn_user
+from selfselect.kernels import torch_card, torch_known
+from selfselect.kernels.torch_card import card
+from selfselect.kernels.torch_known import pairs_of
+from selfselect.kernels.torch_rows import WIDEST_GRAMS, weighted_grams
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods import evaluate, evaluate_places, sum_chances
 from selfselect.problem.batch import Evaluation, Parts
-from selfselect.problem.grams import sum_columns, sum_grams
-from selfselect.problem.problem import Problem
+from selfselect.problem.problem import Problem, sum_columns, sum_grams
 from selfselect.problem.units import Units
 
 if TYPE_CHECKING:
     from selfselect.engines.torch import OnDevice
     from selfselect.kernels.torch_rows import TensorRows
 
-__all__ = ["twin_of"]
+
+# Which kernels sum tensors of a device: those written for a card, or operations of PyTorch.
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Sums over rows of the two kinds of likelihood.
+
+    Attributes
+    ----------
+    known, unknown : at one place.
+    places : of the unknown index at several places, without curvature.
+    room : shared memory of a card's multiprocessors, where its own kernels read rows into it.
+    """
+
+    known: Callable[..., Any]
+    unknown: Callable[..., Any]
+    places: Callable[..., Any]
+    room: int = 0
+
+    def doubles_per_row(
+        self,
+        n_alternatives: int,
+        width: int,
+        *,
+        known: bool,
+        curvature: Curvature,
+        own_limits: bool,
+    ) -> int:
+        """Return how many numbers a pass keeps per row beside the rows themselves."""
+        k = n_alternatives
+        if not own_limits and torch_card.fits(
+            width, k, known=known, curvature=curvature, room=self.room
+        ):
+            return 0
+        narrow = self.room > 0 and width <= WIDEST_GRAMS
+        n_grams = 0 if curvature == "none" else k if known else k * (k + 1) // 2
+        return k * (20 + k) + (0 if narrow else n_grams * width)
+
+
+OLDEST = (8, 0)
+"""The first cards (Ampere) with matrix units for double precision, and copies to shared memory."""
+
+PLAIN = Kernels(
+    torch_known.sum_known_rows,
+    torch_known.sum_unknown_rows,
+    torch_known.sum_unknown_places,
+)
+"""By operations of PyTorch alone, on any device."""
+
+
+@cache
+def kernels_for(device: str) -> Kernels:
+    """Return the kernels for a device; compiled ones where there is a compiler for it."""
+    if device == "cpu" or torch.version.cuda is None:
+        return PLAIN
+    if torch.cuda.get_device_capability(device) < OLDEST:
+        return PLAIN
+    return Kernels(
+        _or_else(torch_card.sum_known_rows, PLAIN.known),
+        _or_else(torch_card.sum_unknown_rows, PLAIN.unknown),
+        _or_else(torch_card.sum_unknown_places, PLAIN.places),
+        card(torch.device(device).index or 0).shared_bytes,
+    )
+
+
+def _or_else(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return kernels that go on by operations of PyTorch where a card's compiler gives up."""
+    broken = False
+    # Solvers climb from several starts at once; a compiler is no place to meet.
+    one_by_one = Lock()
+
+    def kernel(*args: Any, **options: Any) -> Any:
+        nonlocal broken
+        if not broken:
+            try:
+                with one_by_one:
+                    return compiled(*args, **options)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                broken = True
+                warn_user(
+                    "The kernels for this card could not be compiled; sums are done by operations "
+                    f"of PyTorch, several times slower. ({type(error).__name__}: {error})",
+                    SelfSelectWarning,
+                )
+        return plain(*args, **options)
+
+    return kernel
+
+
+# Tasks that have a twin for tensors, and what becomes of its sums.
+#
+# A task is a function with its first arguments filled in. `TWINS` says what does the same on a
+# device. Kernels there know every alternative by (D + 2) parameters, one for each row of the
+# table; what an equation leaves out is zero, and left out of the result.
+
 
 Array = NDArray[np.float64]
 

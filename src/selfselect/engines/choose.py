@@ -9,8 +9,6 @@ from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
 
-__all__ = ["engine_for", "is_dask_frame"]
-
 
 def is_dask_frame(data: Any) -> bool:
     """Say whether data is a `dask.dataframe`, without importing Dask."""

@@ -1,10 +1,12 @@
-"""Rows on the workers of a Dask cluster: coded once, summed where they are, only sums travel."""
+"""Partitions on a cluster: what runs on workers, sums of fixed shape, and the engine."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,28 +27,187 @@ from selfselect.engines._cluster import (
     tie,
     workers_of,
 )
-from selfselect.engines._on_workers import (
-    Asked,
-    Coder,
-    code_group,
-    collect_groups,
-    is_there,
-    itself,
-    run_alone,
-    sum_groups,
-)
-from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
-from selfselect.engines._tree import add_up
+from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition, as_piece
 from selfselect.engines.base import Sum
 from selfselect.engines.choose import is_dask_frame
-from selfselect.engines.memory import backend_for
-from selfselect.engines.parquet import RowsInPieces
+from selfselect.engines.memory import RowsInMemory, backend_for, ungrouped
+from selfselect.engines.parquet import Change, RowsInPieces
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.threads import one_blas_thread, parallel_map
 
-__all__ = ["Dask", "RowsOnWorkers"]
+# Sums as a tree of fixed shape: the same to the last bit, whoever adds which part of it.
+
+
+Span = tuple[int, int]
+"""Leaves from the first number to before the second."""
+
+
+def merge(leaves: Mapping[int, Any], n_leaves: int) -> dict[Span, Any]:
+    """Add up every branch of the tree of which all leaves are given; return the largest ones.
+
+    Parameters
+    ----------
+    leaves : by number, the leaves that are at hand.
+    n_leaves : how many the whole tree has.
+    """
+    found: dict[Span, Any] = {}
+
+    def visit(low: int, high: int) -> Any:
+        if high - low == 1:
+            return leaves.get(low)
+        middle = _middle(low, high)
+        left, right = visit(low, middle), visit(middle, high)
+        if left is not None and right is not None:
+            return left + right
+        for span, value in (((low, middle), left), ((middle, high), right)):
+            if value is not None:
+                found[span] = value
+        return None
+
+    whole = visit(0, n_leaves)
+    return found if whole is None else {(0, n_leaves): whole}
+
+
+def add_up(branches: Mapping[Span, Any], n_leaves: int) -> Any:
+    """Add branches that together have all leaves."""
+
+    def visit(low: int, high: int) -> Any:
+        if (low, high) in branches:
+            return branches[low, high]
+        middle = _middle(low, high)
+        return visit(low, middle) + visit(middle, high)
+
+    return visit(0, n_leaves)
+
+
+def _middle(low: int, high: int) -> int:
+    """Cut where the left part is the largest power of two: it stays when leaves are added."""
+    half = 1 << ((high - low - 1).bit_length() - 1)
+    return low + half
+
+
+# What runs on a worker: partitions are coded and kept, and sums over them are done.
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionGroup:
+    """Partitions that follow each other, coded, as a worker keeps them."""
+
+    number: int
+    pieces: tuple[tuple[int, Batch], ...]
+
+    def __sizeof__(self) -> int:
+        """Tell Dask how much memory this takes, so that it is not moved about lightly."""
+        return sum(_bytes(batch.rows) + _bytes(batch.observation) for _, batch in self.pieces)
+
+
+def _bytes(held: Any) -> int:
+    arrays = [value for value in vars(held).values() if isinstance(value, np.ndarray)]
+    return sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskAsked:
+    """A task for every batch of rows, and what is done to the rows first."""
+
+    task: Callable[[Batch], Any]
+    problem: Problem | None
+    changes: tuple[Change, ...]
+    backend: Any
+
+    def batches(self, group: PartitionGroup, n_threads: int) -> Iterator[tuple[int, RowsInMemory]]:
+        """Yield the rows of each partition with its number."""
+        for number, batch in group.pieces:
+            rows, observation = batch.rows, batch.observation
+            for change in self.changes:
+                rows = change(rows, batch.start, number)
+            if self.problem is not None:
+                observation = self.problem.likelihood.observe(rows)
+            changed = Batch(rows, observation, self.backend, batch.start)
+            yield number, RowsInMemory(changed, n_threads)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionCoder:
+    """What a worker needs to code partitions."""
+
+    problem: Problem
+    stream: RowStream
+    kinds: dict[str, str]
+    backend: Any
+
+
+def code_group(
+    coder: PartitionCoder, number: int, named: list[tuple[int, str]], frames: list[Any]
+) -> PartitionGroup:
+    """Code the partitions of a group, given with their numbers and names."""
+    pieces = []
+    for (at, name), frame in zip(named, frames, strict=True):
+        rows, start = coder.stream.code(as_piece(coder.kinds, at, name, frame))
+        rows = ungrouped(coder.problem, rows)
+        pieces.append(
+            (at, Batch(rows, coder.problem.likelihood.observe(rows), coder.backend, start))
+        )
+    return PartitionGroup(number, tuple(pieces))
+
+
+def itself(message: bytes) -> bytes:
+    """Keep a message on a worker for tasks to come."""
+    return message
+
+
+def run_alone(message: bytes, *item: Any) -> Any:
+    """Do a task that was sent before on one item."""
+    with one_blas_thread():
+        return pickle.loads(message)(*item)
+
+
+def is_there(group: PartitionGroup) -> bool:
+    """Say that a group is coded."""
+    return bool(group.pieces)
+
+
+def sum_groups(message: bytes, n_groups: int, groups: list[PartitionGroup]) -> bytes:
+    """Sum over the rows of some groups; runs on a worker."""
+    asked: TaskAsked = pickle.loads(message)
+    outer, inner = _threads(len(groups))
+    with one_blas_thread():
+        sums = parallel_map(partial(_sum_group, asked, inner), groups, n_threads=outer)
+        leaves = {group.number: total for group, total in zip(groups, sums, strict=True)}
+        return pickle.dumps(merge(leaves, n_groups))
+
+
+def _sum_group(asked: TaskAsked, n_threads: int, group: PartitionGroup) -> Any:
+    return reduce(add, (held.sum(asked.task) for _, held in asked.batches(group, n_threads)))
+
+
+def collect_groups(message: bytes, n_groups: int, groups: list[PartitionGroup]) -> bytes:
+    """Collect what a task says of each row of some groups; runs on a worker."""
+    del n_groups
+    asked: TaskAsked = pickle.loads(message)
+    _, inner = _threads(1)
+    with one_blas_thread():
+        found = [
+            (number, held.collect(asked.task))
+            for group in groups
+            for number, held in asked.batches(group, inner)
+        ]
+    return pickle.dumps(found)
+
+
+def _threads(n_groups: int) -> tuple[int, int]:
+    """Say how many groups are summed at once, and with how many threads each."""
+    from distributed import get_worker
+
+    n_threads = get_worker().state.nthreads
+    return (n_threads, 1) if n_groups >= n_threads else (1, n_threads)
+
+
+# Rows on the workers of a Dask cluster: coded once, summed where they are, only sums travel.
+
 
 Array = NDArray[np.float64]
 
@@ -179,7 +340,7 @@ class RowsOnWorkers(RowsInPieces):
         import cloudpickle
 
         backend = backend_for(self.problem, self.n_rows)
-        asked = Asked(task, self.problem if self.changes else None, self.changes, backend)
+        asked = TaskAsked(task, self.problem if self.changes else None, self.changes, backend)
         sent: bytes = cloudpickle.dumps(asked)
         return sent
 
@@ -245,7 +406,7 @@ def _place(problem: Problem, stream: RowStream) -> Groups:
     few = stream.sample.take(slice(0, 0))
     sent = replace(stream, source=nowhere, sample=few, progress=False)
     # One task of the graph, so that it travels once to a worker and is made again where it is lost.
-    coder = delayed(Coder)(
+    coder = delayed(PartitionCoder)(
         problem, sent, source.kinds(stream.columns), backend_for(problem, stream.n_rows)
     )
 

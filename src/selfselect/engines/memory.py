@@ -13,14 +13,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines._sampling import groups_evenly, spread_evenly, times_drawn
-from selfselect.engines.base import ROWS_AT_ONCE, Sum
+from selfselect.engines.base import ROWS_AT_ONCE, Sum, groups_evenly, spread_evenly, times_drawn
 from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import check_threads, parallel_map, shared_map
-
-__all__ = ["Memory", "RowsInMemory", "backend_for", "ungrouped"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -72,9 +69,9 @@ class Memory:
     def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
         """Observe all rows once and keep them."""
         backend = backend_for(problem, len(rows))
-        rows = ungrouped(problem, rows)
-        batch = Batch(rows, problem.likelihood.observe(rows), backend)
-        return RowsInMemory(batch, self.threads)
+        plain = ungrouped(problem, rows)
+        batch = Batch(plain, problem.likelihood.observe(plain), backend)
+        return RowsInMemory(batch, self.threads, rows.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +83,13 @@ class RowsInMemory:
     batch : all rows with what was observed in them.
     n_threads : how many threads share the chunks; 1 where the caller runs several fits at once,
         None for the default.
+    groups : (n,) number of the person each row belongs to, also where the noise of the problem
+        does not ask, so that other models of the same rows can; None where there are none.
     """
 
     batch: Batch
     n_threads: int | None = None
+    groups: Indices | None = None
 
     @property
     def n_rows(self) -> int:
@@ -97,7 +97,8 @@ class RowsInMemory:
 
     @property
     def rows(self) -> Rows:
-        return self.batch.rows
+        rows = self.batch.rows
+        return rows if self.groups is None else replace(rows, groups=self.groups)
 
     @property
     def holds_rows(self) -> bool:
@@ -115,7 +116,7 @@ class RowsInMemory:
     @cached_property
     def _order(self) -> Indices | None:
         """Where the rows of each person stand together; None where they do so already."""
-        groups = self.rows.groups
+        groups = self.batch.rows.groups
         if groups is None or (np.diff(groups) >= 0).all():
             return None
         return np.argsort(groups, kind="stable")
@@ -161,10 +162,10 @@ class RowsInMemory:
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:
             return self
-        groups = self.rows.groups
+        groups = self.batch.rows.groups
         if groups is None:
-            return replace(self, batch=self.batch.take(spread_evenly(self.n_rows, n_rows, rng)))
-        return replace(self, batch=self.batch.take(groups_evenly(groups, n_rows, rng)))
+            return self.take(spread_evenly(self.n_rows, n_rows, rng))
+        return self.take(groups_evenly(groups, n_rows, rng))
 
     def recorded(self) -> RowsInMemory:
         outcome = self.rows.outcome
@@ -172,7 +173,12 @@ class RowsInMemory:
         lacking = np.isnan(outcome)
         if not lacking.any():
             return self
-        return replace(self, batch=self.batch.take(np.flatnonzero(~lacking)))
+        return self.take(np.flatnonzero(~lacking))
+
+    def take(self, which: Indices) -> RowsInMemory:
+        """Keep the rows `which`."""
+        groups = None if self.groups is None else self.groups[which]
+        return replace(self, batch=self.batch.take(which), groups=groups)
 
     def reweighted(self, factor: Array) -> RowsInMemory:
         return replace(self, batch=replace(self.batch, rows=self.batch.rows.reweighted(factor)))

@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from selfselect.data.files import Files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
-from selfselect.engines._sampling import draw_counts
-from selfselect.engines.base import ROWS_AT_ONCE, Sum
+from selfselect.engines.base import ROWS_AT_ONCE, Sum, draw_counts
 from selfselect.engines.memory import RowsInMemory, backend_for, ungrouped
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import check_threads, parallel_map
-
-__all__ = ["Parquet", "RowsInPieces"]
 
 Array = NDArray[np.float64]
 Change = Callable[[Rows, int, int], Rows]

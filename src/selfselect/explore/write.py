@@ -1,27 +1,28 @@
-"""The page to explore a fit, written to one file."""
+"""A page with sliders: of which fits there is one, their estimates as plain data, and the page."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from selfselect.data.long import LongCoding
 from selfselect.effects._sample import raw_table
 from selfselect.errors import OptionError, ReportError, UnsupportedError
-from selfselect.explore.controls import coded_numbers, make_controls
-from selfselect.explore.model import model_of, packed
-from selfselect.explore.sample import sample_rows
-from selfselect.explore.supported import refuse_unsupported
+from selfselect.explore.controls import coded_numbers, make_controls, sample_rows
 from selfselect.inference.statistics import interval_reach
-from selfselect.kernels._erfcx import CENTRE, GAP
-from selfselect.report.question import headline, listed, nothing_to_warn_of, notices
-from selfselect.report.templates import render_page
-from selfselect.results.files import as_path, refuse_target, write_whole
+from selfselect.kernels.largest import nodes_wanted
+from selfselect.kernels.tails import CENTRE, GAP
+from selfselect.problem.problem import Problem
+from selfselect.report.document import headline, listed, nothing_to_warn_of, notices, render_page
 from selfselect.results.refit import covariance_of_refit
 from selfselect.results.sensitivity import fits_along
+from selfselect.results.streaming import as_path, refuse_target, write_whole
 from selfselect.results.tables import check_level
 from selfselect.rules import direction_of
 from selfselect.solvers.continuation import Continuation
@@ -30,7 +31,128 @@ from selfselect.visible import left_to_right
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["compose", "write_page"]
+
+# Which fits a page can compute in the browser.
+
+
+MOST_ALTERNATIVES = 12
+MOST_NODES = 1_500
+"""Nodes of an integral over one outcome; a browser takes a second for some hundred rows."""
+
+MOST_PARAMETERS = 620
+"""Their covariance takes 2 MB of the page."""
+
+
+def refuse_unsupported(fit: FitResult) -> None:
+    """Refuse a fit whose chances and means the page cannot compute, with the reason."""
+    reason = _reason(fit)
+    if reason is not None:
+        raise UnsupportedError(
+            f"This fit cannot be explored in a page: {reason} Use "
+            "result.choice_probabilities(at=...), result.treatment_effects(...) and "
+            "result.counterfactual(...) instead, where they are possible."
+        )
+
+
+def _reason(fit: FitResult) -> str | None:
+    problem = fit.problem
+    noise, k = problem.noise, problem.equations.n_alternatives
+    if noise.selected:
+        return "the page does not support models with a selection equation."
+    if direction_of(problem.ordered_rule) is None:
+        return (
+            "the page supports only rules under which the largest or the smallest outcome is "
+            f"observed, and here {problem.ordered_rule.name}."
+        )
+    if problem.equations.costs:
+        return "its costs are estimated, and the page supports known costs only."
+    if isinstance(fit.coding, LongCoding):
+        return "a case of long data is several rows, for which there are no sliders."
+    known = noise.known_correlation(problem.equations.alternatives) is not None
+    if (noise.joint and not (noise.correlated and k == 2)) or noise.mixed or known:
+        return (
+            "the page supports only normal noise that is independent, or correlated between two "
+            f"alternatives, and here it is {noise.name}."
+        )
+    if not noise.joint and (noise.each or not noise.margin.normal or problem.layout.shown):
+        return f"the page supports only normal noise, and here it is {noise.name}."
+    if k > MOST_ALTERNATIVES:
+        return f"the page supports at most {MOST_ALTERNATIVES} alternatives, and the fit has {k}."
+    if len(fit.values) > MOST_PARAMETERS:
+        return (
+            f"the page supports at most {MOST_PARAMETERS} estimates, and the fit has "
+            f"{len(fit.values)}."
+        )
+    if not np.isfinite(fit.values).all():
+        return "some of its estimates are not numbers."
+    scales = problem.layout.central_scales(fit.values)
+    if k > 2 and nodes_wanted(scales) > MOST_NODES:
+        return (
+            f"its scales run from {scales.min():.3g} to {scales.max():.3g}, which needs too many "
+            "integration points for a browser."
+        )
+    return None
+
+
+# A fitted model as plain data, for the page: where in the estimates everything stands.
+
+
+Array = NDArray[np.float64]
+
+
+def model_of(problem: Problem, reported: Array, covariance: Array) -> dict[str, Any]:
+    """Return estimates, their covariance, and how means, scales and correlation follow from them.
+
+    Parameters
+    ----------
+    problem : equations and noise.
+    reported : (m,) estimates.
+    covariance : (m, m) of them; not finite where there is none.
+    """
+    layout = problem.layout
+    known = bool(np.isfinite(covariance).all())
+    lower = covariance[np.tril_indices(len(reported))]
+    return {
+        "estimates": reported.tolist(),
+        "covariance": packed(lower) if known else None,
+        "equations": [
+            {"columns": list(map(int, equation.columns)), "places": places.tolist()}
+            for equation, places in zip(problem.equations.each, layout.reported_places, strict=True)
+        ],
+        "scales": [_scale(problem, j) for j in range(problem.equations.n_alternatives)],
+        "correlation": _correlation(problem, reported),
+    }
+
+
+def _scale(problem: Problem, j: int) -> dict[str, Any]:
+    """Say whether a scale is known, an estimate, or the exponential of a line."""
+    layout = problem.layout
+    if layout.scales is not None:
+        return {"value": float(layout.scales[j])}
+    place, spread = int(layout.reported_scales[j]), layout.spread_of[j]
+    if spread is None:
+        return {"place": place}
+    at = layout.reported_extras[spread.places - int(layout.starts[-1])]
+    return {"log": place, "columns": list(map(int, spread.columns)), "places": at.tolist()}
+
+
+def _correlation(problem: Problem, reported: Array) -> dict[str, Any]:
+    if not problem.noise.correlated:
+        return {"value": 0.0, "place": -1}
+    layout = problem.layout
+    return {
+        "value": float(layout.extras_of(reported)[0]),
+        "place": int(layout.reported_extras[0]),
+    }
+
+
+def packed(values: Array) -> str:
+    """Write numbers as text, exactly: doubles, the lowest byte first, in base 64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+
+
+# The page to explore a fit, written to one file.
+
 
 CORRELATIONS = (-0.8, -0.4, 0.0, 0.4, 0.8)
 MOST_REFITTED = 20_000

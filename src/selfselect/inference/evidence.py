@@ -16,22 +16,18 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.moments import SUBJECTS, Subject, moments_of, steady_columns
-from selfselect.inference.simulation import simulate_rows, why_no_draws
-from selfselect.kernels.components import grouped_sum
+from selfselect.inference.simulation import (
+    SUBJECTS,
+    Subject,
+    moments_of,
+    simulate_rows,
+    steady_columns,
+    why_no_draws,
+)
+from selfselect.kernels.mixture import grouped_sum
 from selfselect.likelihoods import Asked, Batch, RowSums, RowTerms, row_terms, sum_rows
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
-
-__all__ = [
-    "Evidence",
-    "Expectations",
-    "free_scores_of",
-    "pair_products",
-    "summed_moments",
-    "why_no_moment_test",
-    "why_no_score_test",
-]
 
 Array = NDArray[np.float64]
 
@@ -47,7 +43,7 @@ fit has set it to zero."""
 
 
 @dataclass(frozen=True, eq=False)
-class Expectations:
+class ExpectedSums:
     """What the fitted model expects of moments and scores.
 
     Attributes
@@ -166,7 +162,7 @@ class Evidence:
         return products[np.ix_(kept, kept)], difference[np.ix_(kept, kept)]
 
     @cached_property
-    def expectations(self) -> Expectations:
+    def expectations(self) -> ExpectedSums:
         """What the model expects of moments and scores.
 
         Parameters at a boundary are taken as given, not as estimates.
@@ -188,7 +184,7 @@ class Evidence:
         kept = np.diag(variance) > WITHIN_SCORES * np.diag(moments)
         every = np.zeros((size, layout.n_free))
         every[:, moved] = explained
-        return Expectations(
+        return ExpectedSums(
             kept,
             every[kept],
             variance[np.ix_(kept, kept)],

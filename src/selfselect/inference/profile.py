@@ -1,44 +1,42 @@
-r"""Profile-likelihood intervals: all values of a parameter that a likelihood ratio does not reject.
-
-With :math:`\ell_p(c)` the largest log-likelihood among parameters whose reported value is c, the
-interval ends where :math:`r(c) = \sqrt{2(\hat\ell - \ell_p(c))}`, the signed root, is the normal
-quantile. It needs no standard error, follows the likelihood where that is not quadratic, and is the
-same on any scale of the parameter.
-
-Reported parameters are ratios of the coordinates that are moved, or functions of one of them, so
-those of one value lie in a plane: Newton's method within it needs the likelihood's curvature alone.
-Between planes one moves along the direction in which the profile falls least, and the multiplier of
-the plane is the slope of :math:`\ell_p`, so that few planes are visited.
-"""
+"""Intervals by the likelihood, on a surface of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import SCALE
+from selfselect.engines.base import Engine
 from selfselect.inference.statistics import interval_reach
+from selfselect.likelihoods import evaluate
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
+from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.solvers.base import Status
 from selfselect.solvers.climb import Hill, Point, ascend
-from selfselect.solvers.status import Status
 from selfselect.threads import parallel_map
 
-__all__ = [
-    "FARTHEST_SCALE",
-    "Interval",
-    "Place",
-    "Surface",
-    "profile_intervals",
-    "signed_roots",
-]
-
 Array = NDArray[np.float64]
+
+
+# Profile-likelihood intervals: all values of a parameter that a likelihood ratio does not reject.
+#
+# With :math:`\ell_p(c)` the largest log-likelihood among parameters whose reported value is c, the
+# interval ends where :math:`r(c) = \sqrt{2(\hat\ell - \ell_p(c))}`, the signed root, is the normal
+# quantile. It needs no standard error, follows the likelihood where that is not quadratic, and is
+# the same on any scale of the parameter.
+#
+# Reported parameters are ratios of the coordinates that are moved, or functions of one of them, so
+# those of one value lie in a plane: Newton's method within it needs the likelihood's curvature
+# alone. Between planes one moves along the direction in which the profile falls least, and the
+# multiplier of the plane is the slope of :math:`\ell_p`, so that few planes are visited.
+
 Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-5
@@ -52,6 +50,7 @@ BETTER = 1e-3
 """Log-likelihood above that of the estimate which says that the estimate is not the optimum."""
 STEPS, PLANES, FAILURES = 40, 40, 5
 SMALLEST = 1e-6
+"""By how much the signed root grows with every standard error, at least."""
 FARTHEST, OUT_THERE = 30.0, 5.0
 """Standard errors from the estimate beyond which an interval has no end, and from where on it is
 enough that the slope of the signed root says so."""
@@ -59,12 +58,14 @@ FARTHEST_SCALE = 4.0
 """The same for logarithms of scales. Correlations are followed up to the bound of the surface."""
 AT_BOUND = 1e-8
 """How near to its bound a coordinate stands at it."""
+GUESSED = 0.1
+"""Size of the first step, where no standard error is known."""
 WIDEN = 2.5
 """The most by which the distance from the estimate grows from plane to plane."""
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ProfilePlace:
     """Coordinates (p,), and log-likelihood, score and information there."""
 
     coordinates: Array
@@ -84,7 +85,7 @@ class Surface(Protocol):
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and the largest value (p,) of each coordinate; infinite for most."""
 
-    def at(self, coordinates: Array) -> Place:
+    def at(self, coordinates: Array) -> ProfilePlace:
         """Evaluate the log-likelihood; it may be nan where no parameters belong to a place."""
 
     def report(self, coordinates: Array) -> Reported:
@@ -162,7 +163,7 @@ def signed_roots(surface: Surface, errors: Array, away: float) -> Array:
 class _Walk:
     """The profile of one reported parameter, on a scale where it is nearer to quadratic."""
 
-    def __init__(self, surface: Surface, top: Place, place: int, error: float) -> None:
+    def __init__(self, surface: Surface, top: ProfilePlace, place: int, error: float) -> None:
         self.surface, self.top, self.place = surface, top, place
         reported = surface.report(top.coordinates)
         self.term = reported.labels[place][1]
@@ -170,8 +171,10 @@ class _Walk:
         self.start = self._moved(value)
         self.error = error * self._slope(value)
         if not (np.isfinite(self.error) and self.error > 0):
+            # By how much coordinates move it, which has its unit.
+            moves = float(np.linalg.norm(reported.jacobian[place]))
             own_scale = self.term in (SCALE, CORRELATION)
-            self.error = 0.1 if own_scale else max(abs(value), 1.0) * 0.1
+            self.error = GUESSED * (1.0 if own_scale else max(abs(value), moves))
 
     # scales
 
@@ -204,7 +207,7 @@ class _Walk:
 
     # the profile
 
-    def root(self, found: Place) -> float:
+    def root(self, found: ProfilePlace) -> float:
         """Return the size of the signed root."""
         return float(np.sqrt(max(2.0 * (self.top.loglik - found.loglik), 0.0)))
 
@@ -239,7 +242,8 @@ class _Walk:
                     return self._beyond(way)
             else:
                 outside = target
-            slope = max(way * self._fall(found) / root if root > 0 else 0.0, SMALLEST)
+            flattest = SMALLEST / self.error
+            slope = max(way * self._fall(found) / root if root > 0 else 0.0, flattest)
             ahead = target + way * (reach - root) / slope
             out_there = abs(target - self.start) > OUT_THERE * self.error
             if outside is None and out_there and way * ahead > way * limit:
@@ -263,7 +267,7 @@ class _Walk:
             distance = 0.5 * (near + far)
         return self.start + way * distance
 
-    def _fall(self, found: Place) -> float:
+    def _fall(self, found: ProfilePlace) -> float:
         """Return by how much the profile falls as the parameter grows: the plane's multiplier."""
         read = self._read(found.coordinates)
         assert read is not None
@@ -281,14 +285,15 @@ class _Walk:
             return 0.0, "the likelihood does not fall enough before the scale is zero"
         return way * np.inf, f"the likelihood does not fall enough {side}"
 
-    def visit(self, origin: Place, target: float) -> Place | None:
+    def visit(self, origin: ProfilePlace, target: float) -> ProfilePlace | None:
         """Return the best place where the parameter is `target`; None if it is not reached."""
         direction = self._direction(origin)
         here = None if direction is None else self.onto(origin.coordinates, direction, target)
         if here is None:
             return None
         found = ascend(_Plane(self, target), here, max_steps=STEPS)
-        stuck = found.ending.status is Status.NO_STEP_UP and found.point.gain <= INTEGRATED
+        stuck = found.ending.status in (Status.NO_STEP_UP, Status.NO_PROGRESS)
+        stuck &= found.point.gain <= INTEGRATED
         if not (found.ending.converged or stuck):
             return None
         place = _place(found.point)
@@ -305,7 +310,7 @@ class _Walk:
             return float("nan")
         return self.root(replace(place, loglik=place.loglik + 0.5 * self.step(place)[1]))
 
-    def step(self, place: Place) -> tuple[Array, float]:
+    def step(self, place: ProfilePlace) -> tuple[Array, float]:
         """Return the Newton step within the plane, and twice what it gains."""
         read = self._read(place.coordinates)
         assert read is not None
@@ -317,17 +322,17 @@ class _Walk:
                 return step, gain
             held |= beyond
 
-    def _held(self, place: Place) -> Mask:
+    def _held(self, place: ProfilePlace) -> Mask:
         """Return which coordinates stand at a bound and would be better beyond it."""
         return self._leaves(place, place.score)
 
-    def _leaves(self, place: Place, towards: Array) -> Mask:
+    def _leaves(self, place: ProfilePlace, towards: Array) -> Mask:
         """Return which coordinates stand at a bound that a direction leads beyond."""
         lower, upper = self.surface.bounds
         low = (place.coordinates <= lower + AT_BOUND) & (towards < 0)
         return np.asarray(low | ((place.coordinates >= upper - AT_BOUND) & (towards > 0)))
 
-    def _direction(self, place: Place) -> Array | None:
+    def _direction(self, place: ProfilePlace) -> Array | None:
         """Return the direction in which the parameter moves and the profile falls least."""
         read = self._read(place.coordinates)
         if read is None:
@@ -343,7 +348,11 @@ class _Walk:
         return direction / along if along > 0 else None
 
     def onto(
-        self, coordinates: Array, step: Array | None, target: float, place: Place | None = None
+        self,
+        coordinates: Array,
+        step: Array | None,
+        target: float,
+        place: ProfilePlace | None = None,
     ) -> Array | None:
         """Move coordinates along a direction until the parameter is `target`."""
         here, read = coordinates, self._read(coordinates)
@@ -410,11 +419,11 @@ class _Plane(Hill):
         return self.walk.onto(trial, step=None, target=self.target, place=_place(here))
 
 
-def _place(point: Point) -> Place:
-    return Place(point.free, point.loglik, point.score, point.information)
+def _place(point: Point) -> ProfilePlace:
+    return ProfilePlace(point.free, point.loglik, point.score, point.information)
 
 
-def _step_within(place: Place, slopes: Array, held: Mask) -> tuple[Array, float]:
+def _step_within(place: ProfilePlace, slopes: Array, held: Mask) -> tuple[Array, float]:
     """Return the step that is best by the quadratic, among those along which nothing is moved."""
     moving = np.flatnonzero(~held)
     scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(place.information)[moving]), 1e-12))
@@ -436,3 +445,80 @@ def _solve(information: Array, vector: Array) -> Array:
     values, axes = np.linalg.eigh(information * np.outer(scale, scale))
     sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max(initial=1e-300))
     return np.asarray(scale * (axes @ ((axes.T @ (scale * vector)) / sizes)))
+
+
+# The log-likelihood of a fit as a surface that profiles are followed on.
+
+
+LARGEST_ON_FISHERS_SCALE = 4.5
+"""The largest correlation that is tried, on Fisher's scale: .9998."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemSurface:
+    """The log-likelihood of a problem in its free parameters, correlations on Fisher's scale.
+
+    Attributes
+    ----------
+    problem, engine : model and rows.
+    free : the estimate.
+    """
+
+    problem: Problem
+    engine: Engine
+    free: Array
+
+    @cached_property
+    def correlations(self) -> NDArray[np.bool_]:
+        """Which of the free parameters are correlations that are not on Fisher's scale yet."""
+        layout = self.problem.layout
+        of_extras = layout.position[int(layout.starts[-1]) :]
+        found = np.zeros(layout.n_free, dtype=bool)
+        for place, extra in zip(of_extras, layout.extras, strict=True):
+            if place >= 0 and extra.label[1] == CORRELATION and not extra.turned:
+                found[place] = True
+        return found
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Those of the estimate."""
+        coordinates = self.free.copy()
+        coordinates[self.correlations] = np.arctanh(self.free[self.correlations])
+        return coordinates
+
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest value of each coordinate: inverse scales stay positive."""
+        upper = np.where(self.correlations, LARGEST_ON_FISHERS_SCALE, np.inf)
+        if self.problem.layout.limits is not None:
+            upper = np.minimum(upper, self.problem.layout.limits)
+        lower = -upper
+        at_h = self.problem.layout.free_inverse_scales
+        lower[at_h] = self.free[at_h] * np.exp(-FARTHEST_SCALE)
+        return lower, upper
+
+    def _free(self, coordinates: Array) -> tuple[Array, Array]:
+        """Return free parameters and their derivatives in the coordinates."""
+        free = coordinates.copy()
+        free[self.correlations] = np.tanh(coordinates[self.correlations])
+        slope = np.ones_like(free)
+        slope[self.correlations] -= free[self.correlations] ** 2
+        return free, slope
+
+    def at(self, coordinates: Array) -> ProfilePlace:
+        """Evaluate the log-likelihood with score and information."""
+        free, slope = self._free(coordinates)
+        layout = self.problem.layout
+        found: Any = self.engine.sum(partial(evaluate, self.problem, layout.natural(free)))
+        score = layout.pull_back_vector(found.score, free)
+        hessian = layout.pull_back_hessian(found.hessian, found.score, free)
+        # Fisher's scale bends the way to a correlation r by -2 r (1 - r²).
+        bend = np.where(self.correlations, -2.0 * free * slope * score, 0.0)
+        information = -(hessian * np.outer(slope, slope) + np.diag(bend))
+        return ProfilePlace(coordinates, float(found.loglik), slope * score, information)
+
+    def report(self, coordinates: Array) -> Reported:
+        """Return the reported parameters, with derivatives in the coordinates."""
+        free, slope = self._free(coordinates)
+        reported = self.problem.layout.report(free)
+        return replace(reported, jacobian=reported.jacobian * slope)

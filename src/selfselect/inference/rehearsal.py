@@ -32,8 +32,6 @@ from selfselect.solvers._order import (
 from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
-__all__ = ["Drawn", "Ended", "check_draws", "map_draws", "rehearse_fits"]
-
 Array = NDArray[np.float64]
 
 SAME = 0.01
@@ -55,7 +53,7 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnFit:
     """One sample: where its search ended, the reported estimates and their standard errors.
 
     They are nan where the sample was fitted by simpler noise, which lacks the parameter.
@@ -100,7 +98,7 @@ def rehearse_fits(
     replications: int,
     seed: int,
     progress: bool | None,
-) -> list[Drawn]:
+) -> list[DrawnFit]:
     """Draw samples from a fit and fit each from scratch.
 
     Parameters
@@ -115,20 +113,20 @@ def rehearse_fits(
     groups = groups_alike(problem, Memory().load(problem, rows))
     one_optimum = problem.likelihood.concave and not problem.layout.curved
 
-    def draw(rng: Generator) -> Drawn:
+    def draw(rng: Generator) -> DrawnFit:
         try:
             sample = (
                 Memory().load(problem, redraw(problem, known.values, rows, rng)).single_threaded()
             )
             found = solver.solve(problem, sample, rng=rng, progress=False)
         except (DataError, RuleError):
-            return Drawn(Ended.FAILED)
+            return DrawnFit(Ended.FAILED)
         if not found.converged:
-            return Drawn(Ended.FAILED)
+            return DrawnFit(Ended.FAILED)
         solved = as_solved(problem, found)
         if solved.noise.undetermined() is not None:
             # What is held changes what other parameters mean.
-            return Drawn(Ended.UNDETERMINED)
+            return DrawnFit(Ended.UNDETERMINED)
         ended = Ended.RETURNED
         if found.settled is not None:
             ended = Ended.SIMPLER
@@ -146,7 +144,7 @@ def rehearse_fits(
         if found.settled is not None:
             kept = _in_common(solved, known.labels, report.labels)
             values, errors = (np.append(one, np.nan)[kept] for one in (values, errors))
-        return Drawn(ended, values, errors)
+        return DrawnFit(ended, values, errors)
 
     return map_draws(draw, replications, seed, progress)
 

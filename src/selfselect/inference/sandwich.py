@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
-from selfselect.inference.cluster_totals import (
+from selfselect.engines.base import Engine
+from selfselect.inference.dependence import (
     ClusterCount,
     ClusterTotals,
     every_join,
@@ -29,23 +29,8 @@ from selfselect.inference.cluster_totals import (
     without_negative_eigenvalues,
 )
 from selfselect.likelihoods import Batch, evaluate, row_terms
+from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
-
-__all__ = [
-    "CORRECTED_CLUSTERS",
-    "CORRECTED_ROWS",
-    "STEP",
-    "ClusterScores",
-    "cluster_meat",
-    "cluster_scores",
-    "corrected_row_scores",
-    "free_scores",
-    "make_positive",
-    "reduce_bias",
-    "row_meat",
-    "row_products",
-    "rows_are_few",
-]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

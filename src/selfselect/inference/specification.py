@@ -1,6 +1,6 @@
 r"""Tests of normality and constant variance, by conditional moments of generalised residuals.
 
-Summed over rows, the moments :math:`m` of `selfselect.inference.moments` are zero up to chance
+Summed over rows, the moments :math:`m` of `selfselect.inference.simulation` are zero up to chance
 under the model. How large chance makes them is not taken from their squares in the data: those of
 order four have eighth powers in them, and a test standardised so rejected 17% of sound fits of
 1,000 rows. It is taken from the fitted model itself:
@@ -34,39 +34,38 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
+from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
-from selfselect.inference.cluster_totals import cluster_products, cluster_totals
-from selfselect.inference.dependence import Dependence
-from selfselect.inference.drawn_spread import drawn_spread_test, excess_of_draws
+from selfselect.inference.dependence import Dependence, cluster_products, cluster_totals
 from selfselect.inference.evidence import (
     Evidence,
-    Expectations,
+    ExpectedSums,
     free_scores_of,
     summed_moments,
     why_no_moment_test,
 )
-from selfselect.inference.moments import SUBJECTS, Subject, moments_of
-from selfselect.inference.noise_samples import Samples
-from selfselect.inference.simulation import why_rows_are_not_drawn
-from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
+from selfselect.inference.simulation import (
+    SUBJECTS,
+    Samples,
+    Subject,
+    moments_of,
+    why_rows_are_not_drawn,
+)
+from selfselect.inference.statistics import (
+    TestResult,
+    drawn_spread_test,
+    excess_of_draws,
+    impossible_test,
+    undecided_test,
+)
 from selfselect.likelihoods import Asked, Batch, row_terms, sum_rows
+from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers import choose_solver
 from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
-
-__all__ = [
-    "MomentDraws",
-    "asymptotic_tests",
-    "bootstrap_test",
-    "check_replications",
-    "draw_moments",
-    "why_no_bootstrap",
-    "without_law",
-]
 
 Array = NDArray[np.float64]
 
@@ -177,7 +176,7 @@ def asymptotic_tests(evidence: Evidence) -> dict[Subject, TestResult]:
     return {subject: made[subject] for subject in SUBJECTS}
 
 
-def _excesses(expected: Expectations, sums: dict[Subject, Array]) -> dict[Subject, float]:
+def _excesses(expected: ExpectedSums, sums: dict[Subject, Array]) -> dict[Subject, float]:
     """Return by subject which part of its statistic comes from few drawn rows."""
     found, end = {}, 0
     for subject, moments in sums.items():
@@ -305,7 +304,7 @@ def _statistics(
     problem: Problem,
     engine: Engine,
     natural: Array,
-    expected: Expectations,
+    expected: ExpectedSums,
     dependence: Dependence,
 ) -> dict[Subject, tuple[float, int]]:
     """Return the distance of the summed moments from zero, in units of their spread in the data."""
@@ -327,7 +326,7 @@ def _distances(sums: Parts, variance: Array) -> dict[Subject, tuple[float, int]]
 def _sums_and_spread(
     problem: Problem,
     natural: Array,
-    expected: Expectations,
+    expected: ExpectedSums,
     clusters: tuple[int, ...],
     batch: Batch,
 ) -> Parts:

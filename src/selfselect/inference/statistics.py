@@ -1,4 +1,4 @@
-"""Test results as values, and the tail probabilities they need."""
+"""Tests as values, and chi-square tests of sums whose spread few draws tell."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.special import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
-
-__all__ = [
-    "TestResult",
-    "chi_square_test",
-    "cluster_sums_test",
-    "impossible_test",
-    "interval_ends",
-    "interval_reach",
-    "p_value_in_words",
-    "two_sided_p_values",
-    "undecided_test",
-    "wald_statistic_test",
-]
+from selfselect.kernels.tails import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
 
 Array = NDArray[np.float64]
+
+
+# Test results as values, and the tail probabilities they need.
+
 
 FLAG_LEVEL = 0.99
 """Confidence at which a test is called a rejection, by `TestResult.rejects` and on every page. At
@@ -74,6 +65,15 @@ class TestResult:
         """Whether the null is rejected at confidence `level`. False where there is no p-value."""
         return self.possible and self.p_value <= 1.0 - level
 
+    def replaces(self, other: TestResult | None, level: float = FLAG_LEVEL) -> bool:
+        """Whether a page of that level shows this bootstrap test, and not another or its own.
+
+        A test of few samples cannot reject, so it leaves standing what does not need them; and one
+        of fewer samples leaves standing one of more.
+        """
+        known = 0 if other is None else other.replications
+        return self.replications >= max(known, samples_to_reject(level))
+
     def __str__(self) -> str:
         if self.undecided:
             return (
@@ -84,7 +84,7 @@ class TestResult:
             return f"{self.name}: not tested, {self.reason}."
         by = ""
         if self.replications:
-            enough = round(1.0 / (1.0 - FLAG_LEVEL)) - 1
+            enough = samples_to_reject()
             few = f"; {enough} could reject" if self.replications < enough else ""
             by = f" (parametric bootstrap, {self.replications} samples{few})"
         law = self.law or f"chi2({self.df})"
@@ -99,6 +99,11 @@ class TestResult:
         from selfselect.report.page import Page
 
         return Page(self.name, (), (), (), (str(self),)).to_html()
+
+
+def samples_to_reject(level: float = FLAG_LEVEL) -> int:
+    """Return how many samples a rank among them needs to reject at confidence `level`."""
+    return round(1.0 / (1.0 - level)) - 1
 
 
 def format_p_value(p_value: float) -> str:
@@ -215,6 +220,25 @@ def interval_ends(
     return low, high
 
 
+def percentile_ends(draws: Array, level: float) -> tuple[Array, Array]:
+    """Return the ends of intervals that are percentiles of bootstrap draws (b, q).
+
+    They are missing where there are no draws, or a draw is missing.
+    """
+    if not len(draws):
+        return np.full(draws.shape[1], np.nan), np.full(draws.shape[1], np.nan)
+    tail = 0.5 * (1.0 - level)
+    low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0, method="weibull")
+    return low, high
+
+
+def percentile_p_values(draws: Array) -> Array:
+    """Return two-sided p-values of zero: intervals of percentiles leave it out above 1 - p."""
+    b, below, above = len(draws), (draws <= 0.0).sum(axis=0), (draws >= 0.0).sum(axis=0)
+    found = np.minimum(2.0 * (1.0 + np.minimum(below, above)) / (b + 1.0), 1.0)
+    return np.where((b > 0) & np.isfinite(draws).all(axis=0), found, np.nan)
+
+
 def interval_reach(level: float, df: float = float("inf")) -> float:
     """Return the half-width, in standard errors, of an interval of confidence `level`.
 
@@ -222,3 +246,69 @@ def interval_reach(level: float, df: float = float("inf")) -> float:
     """
     tail = 0.5 + 0.5 * level
     return float(ndtri(tail) if np.isinf(df) else stdtrit(df, tail))
+
+
+# Tests of sums whose spread is known from rows drawn from the fitted model.
+#
+# A variance :math:`\hat V` of p sums that is known from m draws makes :math:`u' \hat V^{-1} u` too
+# large, on average by :math:`m / (m - p - 1)` (inverse Wishart), and q scores that are fitted to
+# the same draws leave too little, a part :math:`1 - q / m`. How many draws of normal sums the
+# drawn rows are worth is measured: the products of two halves of them differ by :math:`\lVert \hat
+# V^{-1/2} D \hat V^{-1/2} \rVert^2 = p(p + 1) / m` on average. Rare alternatives and moments of
+# high order make m small.
+
+
+NEGLIGIBLE, MOST = 0.15, 0.75
+"""Excess of a statistic, in standard deviations of its chi-square: up to the first it is left as
+it is, since that of few sums is not known well; above the second its own error is too large."""
+
+ALIKE = 1e-9
+"""Relative eigenvalue below which a combination of sums is taken to be constant."""
+
+
+def excess_of_draws(spread: tuple[Array, Array], scores: tuple[Array, Array]) -> float:
+    """Return the part of a statistic that comes from drawn rows being few for so many sums.
+
+    Each pair is products of all drawn rows, and how those of two halves of them differ: of what
+    scores leave of the sums, and of the scores.
+    """
+    size, of_scores = len(spread[0]), len(scores[0])
+    left = 1.0 - (size + 1.0) / _worth(*spread)
+    return float(1.0 - max(left, 0.0) * max(1.0 - of_scores / _worth(*scores), 0.0))
+
+
+def _worth(total: Array, difference: Array) -> float:
+    """Return how many draws of normal numbers tell their products as well as these rows do."""
+    spread = np.sqrt(np.maximum(np.diag(total), 0.0))
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
+    values, axes = np.linalg.eigh(total * np.outer(scale, scale))
+    kept = values > ALIKE * values[-1]
+    if not kept.any():
+        return float("inf")
+    turn = (axes[:, kept] / np.sqrt(values[kept])).T * scale
+    squares = float(((turn @ difference @ turn.T) ** 2).sum())
+    size = int(kept.sum())
+    return size * (size + 1.0) / squares if squares > 0.0 else float("inf")
+
+
+def drawn_spread_test(
+    name: str, statistic: float, df: int, null: str, excess: float, instead: str
+) -> TestResult:
+    """Make the result of a chi-square test, without what drawn rows add to its statistic.
+
+    Parameters
+    ----------
+    name, statistic, df, null : of the test.
+    excess : part of the statistic, from `excess_of_draws`.
+    instead : what to do where that part is too large to be known.
+    """
+    deviations = excess * np.sqrt(0.5 * df)
+    if deviations > MOST:
+        reason = (
+            f"{df} sums are too many for the simulated rows that measure their spread, and "
+            f"chi-square critical values would be wrong; {instead}"
+        )
+        return undecided_test(name, statistic, df, null, reason)
+    if deviations > NEGLIGIBLE:
+        statistic *= 1.0 - excess
+    return chi_square_test(name, statistic, df, null)

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 from selfselect.errors import NotCompiledWarning, OptionError, StaleBuildError, warn_user
 
-__all__ = ["SOURCES", "extension", "source_digest", "warn_where_slow"]
-
 SOURCES: Final = Path(__file__).parent / "native"
 """Where the sources are. An installation that is not editable has none."""
 

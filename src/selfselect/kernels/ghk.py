@@ -20,12 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.hermite import ORDERS, hermite_values, one_sided_means, shifted_means
-from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
-from selfselect.kernels.special import ndtri
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms, mills_terms_by_numpy
-
-__all__ = ["ghk_atoms", "ghk_means", "row_keys"]
+from selfselect.kernels.joint import (
+    ORDERS,
+    Array,
+    Indices,
+    JointTerms,
+    Sides,
+    hermite_values,
+    one_sided_means,
+    shifted_means,
+)
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms, mills_terms_by_numpy, ndtri
 
 Keys = NDArray[np.uint64]
 

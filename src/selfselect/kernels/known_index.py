@@ -1,40 +1,57 @@
-r"""The per-row mathematics of the known index, in NumPy: the oracle of the fused kernels.
-
-Every alternative is written with :math:`h = 1/\sigma` and :math:`g = w/\sigma`, in which the
-log-likelihood is jointly concave (Olsen 1978). With the limit :math:`c` of a row (its outcome
-where the alternative is observed, its bound where it is not) and :math:`a = h c - g'x`, a row adds
-
-* observed: :math:`\log h - a^2/2 - \log\sqrt{2\pi}`
-* below its limit: :math:`\log\Phi(a)`;  above it: :math:`\log\Phi(-a)`
-* between two limits: :math:`\log(\Phi(b) - \Phi(a))`
-
-and everything a solver, a covariance or a test needs follows from a handful of numbers per row
-and alternative, the `RowTerms`.
-"""
+"""What a row says of an alternative, and the oracle of known indices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
-from selfselect.kernels.tails import (
-    HALF_LOG_TWO_PI,
-    interval_terms_by_numpy,
-    mills_terms_by_numpy,
-)
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms_by_numpy, mills_terms_by_numpy
 
-__all__ = ["RowTerms", "Sums", "row_terms", "row_terms_by_numpy", "sum_rows"]
+# What a row says of one alternative: the codes every kernel branches on.
+#
+# A row tells of each alternative one of eight things. `OBSERVED`: its outcome was recorded.
+# `BELOW` and `ABOVE`: it was not, so it lies on one known side of a limit. `BETWEEN`: it lies
+# between two limits. `UNKNOWN`: the row is silent about it (the alternative was not available,
+# or the rule lets its outcome be anything). `MAYBE`: the recorded outcome may be its own; if not,
+# its outcome lies on the side of it that the rule discards. `EITHER`: its outcome lies on one side
+# of the recorded one, and which side is not known. `INSIDE`: all such outcomes of the row lie,
+# together, in the set that explains its choice.
+
+
+OBSERVED: Final = 0
+BELOW: Final = 1
+ABOVE: Final = 2
+BETWEEN: Final = 3
+UNKNOWN: Final = 4
+MAYBE: Final = 5
+EITHER: Final = 6
+INSIDE: Final = 7
+
+# The per-row mathematics of the known index, in NumPy: the oracle of the fused kernels.
+#
+# Every alternative is written with :math:`h = 1/\sigma` and :math:`g = w/\sigma`, in which the
+# log-likelihood is jointly concave (Olsen 1978). With the limit :math:`c` of a row (its outcome
+# where the alternative is observed, its bound where it is not) and :math:`a = h c - g'x`, a row
+# adds
+#
+# * observed: :math:`\log h - a^2/2 - \log\sqrt{2\pi}`
+# * below its limit: :math:`\log\Phi(a)`;  above it: :math:`\log\Phi(-a)`
+# * between two limits: :math:`\log(\Phi(b) - \Phi(a))`
+#
+# and everything a solver, a covariance or a test needs follows from a handful of numbers per row
+# and alternative, the `BoxTerms`.
+
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
-class RowTerms:
+class BoxTerms:
     r"""One alternative's terms of the log-likelihood, one entry per row.
 
     Attributes
@@ -65,7 +82,7 @@ def row_terms(
     status: Codes,
     limit: Array,
     upper: Array | None,
-) -> RowTerms:
+) -> BoxTerms:
     """Evaluate the terms of one alternative.
 
     Parameters
@@ -81,7 +98,7 @@ def row_terms(
         return row_terms_by_numpy(location, inverse_scale, status=status, limit=limit, upper=upper)
     terms = np.empty((6, len(location)))
     native.known_rows(location, inverse_scale, status, limit, upper, terms)
-    return RowTerms(*terms)
+    return BoxTerms(*terms)
 
 
 def row_terms_by_numpy(
@@ -91,7 +108,7 @@ def row_terms_by_numpy(
     status: Codes,
     limit: Array,
     upper: Array | None,
-) -> RowTerms:
+) -> BoxTerms:
     """Do the same by NumPy: the oracle of the compiled kernels."""
     n_rows = location.shape[0]
     loglik = np.zeros(n_rows)
@@ -136,7 +153,7 @@ def row_terms_by_numpy(
         curvature[between] = slope_low - slope_high - along_g**2
         curvature_gh[between] = slope_high * high - slope_low * low - along_g * along_h
         curvature_hh[between] = slope_low * low**2 - slope_high * high**2 - along_h**2
-    return RowTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
+    return BoxTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +165,13 @@ class Sums:
     hessian: Array
 
 
-def sum_rows(design: Array, terms: RowTerms, weights: Array | None, *, curved: bool = True) -> Sums:
+def sum_rows(design: Array, terms: BoxTerms, weights: Array | None, *, curved: bool = True) -> Sums:
     """Add up one alternative's terms over rows with covariates `design` (n, p).
 
     Without `curved` the Hessian is zero.
     """
     if weights is not None:
-        terms = RowTerms(*(weights * part for part in vars(terms).values()))
+        terms = BoxTerms(*(weights * part for part in vars(terms).values()))
     size = design.shape[1]
     score = np.empty(size + 1)
     score[:size] = design.T @ terms.residual

@@ -25,11 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from selfselect.kernels.bivariate import Angles, angles
 from selfselect.kernels.compiled import extension
+from selfselect.kernels.orthants import Angles, angles
 from selfselect.kernels.tails import mills_terms_by_numpy
-
-__all__ = ["LargestMoments", "largest_chances", "largest_moments", "nodes_wanted"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

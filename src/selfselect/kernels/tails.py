@@ -1,32 +1,122 @@
-r"""Normal tails that stay accurate at any distance: log Φ, the inverse Mills ratio and its slope.
-
-On the left, where everything interesting happens, nothing divides by Φ. With
-:math:`\lambda(a) = \phi(a)/\Phi(a)` the identity
-:math:`\lambda(a) = \sqrt{2/\pi} / \mathrm{erfcx}(-a/\sqrt 2)` holds on the whole line and never
-underflows there. Where Φ is not small the quotient itself is as good, and takes half the time.
-"""
+"""Tails of the normal distribution, and functions of SciPy that are loaded when called."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.special import erfcx, log_ndtr, ndtr
 
-__all__ = [
-    "HALF_LOG_TWO_PI",
-    "IntervalTerms",
-    "MillsTerms",
-    "interval_terms",
-    "interval_terms_by_numpy",
-    "log_cdf",
-    "mills_terms",
-    "mills_terms_by_numpy",
-]
+# Polynomials for erfcx, exp and log; `experiments/erfcx_polynomial.py` makes them.
+#
+# With x = t √2, erfcx(t) = √(2/π) / (x + gap(x)), and the gap is what is stored: it is
+# smooth on the whole half line, and no digits cancel where it is wanted for itself.
+
+
+CENTRE: Final = 3.5
+"""K below."""
+
+GAP: Final = (
+    1.759738854003898,
+    -1.0299783886096476,
+    0.21069624634473574,
+    0.15371368344127304,
+    -0.10078958422801461,
+    -0.022180098790743338,
+    0.03558751629498637,
+    0.002029881836001316,
+    -0.01186264447989421,
+    0.0002721673457207138,
+    0.003867808465371549,
+    -0.00020437342949799247,
+    -0.0012316426374607324,
+    5.552572711087451e-05,
+    0.00037629665843801394,
+    -4.2916814295049775e-06,
+    -0.0001072893424264666,
+    -3.675385431391949e-06,
+    2.756686355490996e-05,
+    2.0924115675619227e-06,
+    -6.115895927130362e-06,
+    -5.907644787894084e-07,
+    1.1048085189734638e-06,
+    9.26145657281075e-08,
+    -1.4613858731101652e-07,
+    -6.120025003418614e-09,
+    1.068782117800838e-08,
+)
+"""(x + K) (λ(-x) - x) in powers of (x - K)/(x + K), constant first, x >= 0."""
+
+EXP: Final = (
+    1.0,
+    1.0,
+    0.5000000000000019,
+    0.1666666666666668,
+    0.04166666666648795,
+    0.008333333333319589,
+    0.0013888888952352863,
+    0.00019841269890076403,
+    2.4801485441561313e-05,
+    2.755724088722987e-06,
+    2.763265472252779e-07,
+    2.5110049204818658e-08,
+)
+"""exp(r) in powers of r, constant first, for |r| <= log(2)/2."""
+
+LOG: Final = (
+    0.6666666666666666,
+    0.4000000000000088,
+    0.2857142857080323,
+    0.2222222239180047,
+    0.18181795630884753,
+    0.15386240205813478,
+    0.13268759668560612,
+    0.13086767009948175,
+)
+"""(log((1+s)/(1-s)) - 2 s)/s³ in powers of s², constant first, |s| < 0.1716."""
+
+# Functions of `scipy.special`, which is loaded when one of them is first called.
+#
+# Loading it takes as long as fitting a hundred thousand rows, and a fit by compiled kernels calls
+# none of them.
+
+
+class _Function:
+    """A function of `scipy.special`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.loaded: Any = None
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if self.loaded is None:
+            from scipy import special
+
+            self.loaded = getattr(special, self.name)
+        return self.loaded(*arguments, **options)
+
+
+bdtrik, betaincinv = _Function("bdtrik"), _Function("betaincinv")
+chdtrc, chdtri, fdtrc = _Function("chdtrc"), _Function("chdtri"), _Function("fdtrc")
+entr, exp1 = _Function("entr"), _Function("exp1")
+erfc, erfcx = _Function("erfc"), _Function("erfcx")
+expit, logit = _Function("expit"), _Function("logit")
+factorial2, gammaln = _Function("factorial2"), _Function("gammaln")
+log_ndtr, ndtr = _Function("log_ndtr"), _Function("ndtr")
+ndtri, ndtri_exp = _Function("ndtri"), _Function("ndtri_exp")
+polygamma, psi = _Function("polygamma"), _Function("psi")
+stdtr, stdtrit = _Function("stdtr"), _Function("stdtrit")
+
+# Normal tails that stay accurate at any distance: log Φ, the inverse Mills ratio and its slope.
+#
+# On the left, where everything interesting happens, nothing divides by Φ. With
+# :math:`\lambda(a) = \phi(a)/\Phi(a)` the identity
+# :math:`\lambda(a) = \sqrt{2/\pi} / \mathrm{erfcx}(-a/\sqrt 2)` holds on the whole line and never
+# underflows there. Where Φ is not small the quotient itself is as good, and takes half the time.
+
 
 Array = NDArray[np.float64]
 

@@ -1,30 +1,176 @@
-"""Sums over rows on a card, by the kernels in card/: what they are asked for, and where.
-
-A pass is done by a fixed number of blocks. Each takes its share of the rows and leaves its sums
-behind; they are added in the order of the blocks, so that a sum does not depend on which was done
-first.
-"""
+"""A graphics card: its kernels, and how they are compiled and started."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from selfselect.kernels import status as status_codes
-from selfselect.kernels import torch_known, torch_rows, torch_unknown
-from selfselect.kernels.torch_cuda import Kernel, card, compiled
-from selfselect.kernels.torch_known import KnownTerms
+from selfselect.kernels import known_index as status_codes
+from selfselect.kernels import tails, torch_known, torch_rows
+from selfselect.kernels.torch_known import KnownTerms, UnknownTerms
 from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_GRAMS, WIDEST_TERMS, TensorRows
-from selfselect.kernels.torch_unknown import UnknownTerms
 
-__all__ = [
-    "Shape", "Sizes", "fits", "known_terms", "sum_known_rows", "sum_unknown_places",
-    "sum_unknown_rows", "unknown_terms", "weighted_grams",
-]  # fmt: skip
+# Kernels in CUDA C++, compiled for the card at hand by the compiler that comes with PyTorch.
+#
+# The folder card/ holds the sources. Sizes are fixed when they are compiled, so every kind of
+# problem has a kernel of its own; it takes half a second and is done once per process.
+
+
+SOURCES: Final = Path(__file__).with_name("card")
+
+DYNAMIC_SHARED_BYTES: Final = 8
+"""Number of the attribute that says how much shared memory a kernel may ask for."""
+
+MULTIPROCESSORS: Final = 16
+SHARED_BYTES: Final = 81
+"""Numbers of a card's attributes: how many multiprocessors it has, and each one's shared memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel on one card: the driver, the card's context, and the function."""
+
+    driver: Any
+    context: ctypes.c_void_p
+    function: ctypes.c_void_p
+    shared_bytes: int
+
+    def __call__(
+        self, blocks: tuple[int, int], threads: int, arguments: Sequence[Tensor | int | None]
+    ) -> None:
+        """Start it on the stream that PyTorch works on; integers are passed as 64 bits."""
+        n_arguments = len(arguments)
+        values = (ctypes.c_int64 * n_arguments)(
+            *(one if isinstance(one, int) else 0 if one is None else one.data_ptr()
+              for one in arguments)
+        )  # fmt: skip
+        first = ctypes.addressof(values)
+        pointers = (ctypes.c_void_p * n_arguments)(*range(first, first + 8 * n_arguments, 8))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        # Climbs from several starts run in threads of their own, which have no context at first.
+        _check(self.driver, self.driver.cuCtxSetCurrent(self.context))
+        _check(
+            self.driver,
+            self.driver.cuLaunchKernel(
+                self.function, *blocks, 1, threads, 1, 1, self.shared_bytes, stream, pointers, None
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Card:
+    """How many multiprocessors a card has, and each one's shared memory in bytes."""
+
+    multiprocessors: int
+    shared_bytes: int
+
+
+@cache
+def card(device: int) -> Card:
+    """Return what there is of a card."""
+    driver, ordinal = _driver(), ctypes.c_int()
+    _check(driver, driver.cuDeviceGet(ctypes.byref(ordinal), device))
+    found = []
+    for attribute in (MULTIPROCESSORS, SHARED_BYTES):
+        value = ctypes.c_int()
+        _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, ordinal))
+        found.append(value.value)
+    return Card(*found)
+
+
+@cache
+def compiled(file: str, name: str, device: int, shared_bytes: int, **sizes: int) -> Kernel:
+    """Return a kernel for sizes, compiled for a card and loaded there."""
+    driver = _driver()
+    image = _compile(source(file, **sizes), torch.cuda.get_device_capability(device))
+    ordinal, context = ctypes.c_int(), ctypes.c_void_p()
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    for done in (
+        driver.cuDeviceGet(ctypes.byref(ordinal), device),
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal),
+        driver.cuCtxSetCurrent(context),
+        driver.cuModuleLoadData(ctypes.byref(module), image),
+        driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()),
+        driver.cuFuncSetAttribute(function, DYNAMIC_SHARED_BYTES, shared_bytes),
+    ):
+        _check(driver, done)
+    return Kernel(driver, context, function, shared_bytes)
+
+
+def _check(driver: Any, result: int) -> None:
+    if result != 0:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(result, ctypes.byref(text))
+        raise RuntimeError(f"CUDA: {(text.value or b'unknown error').decode()}")
+
+
+@cache
+def _driver() -> Any:
+    driver = _library("libcuda.so.1", "nvcuda.dll")
+    _check(driver, driver.cuInit(0))
+    return driver
+
+
+def _library(*names: str) -> Any:
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise OSError(f"There is no library {' or '.join(names)}.")
+
+
+def _compiler() -> Any:
+    """Return the library with CUDA's run-time compiler: PyTorch's own depends on it."""
+    own = Path(torch.__file__).parent / "lib"
+    major = str(torch.version.cuda).split(".")[0]
+    return _library(
+        str(own / "libcaffe2_nvrtc.so"), f"libnvrtc.so.{major}", f"nvrtc64_{major}0_0.dll"
+    )
+
+
+def source(file: str, **sizes: int) -> str:
+    """Return the source of a file, with sizes, polynomials and what a row says before it."""
+    lines = [f"#define {name} {value}" for name, value in sizes.items()]
+    lines.append(f"constexpr double CENTRE = {tails.CENTRE!r};")
+    for name in ("GAP", "EXP", "LOG"):
+        values = getattr(tails, name)
+        numbers = ", ".join(map(repr, values))
+        lines.append(f"__constant__ double {name}[{len(values)}] = {{{numbers}}};")
+    lines += [(SOURCES / one).read_text(encoding="utf-8") for one in ("rows.cuh", file)]
+    return "\n".join(lines)
+
+
+def _compile(text: str, capability: tuple[int, int]) -> bytes:
+    compiler, program = _compiler(), ctypes.c_void_p()
+    compiler.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"card.cu", 0, None, None)
+    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}".encode(), b"-std=c++17"]
+    failed = compiler.nvrtcCompileProgram(
+        program, len(options), (ctypes.c_char_p * len(options))(*options)
+    )
+    wanted, size = "ProgramLog" if failed else "CUBIN", ctypes.c_size_t()
+    getattr(compiler, f"nvrtcGet{wanted}Size")(program, ctypes.byref(size))
+    found = ctypes.create_string_buffer(size.value)
+    getattr(compiler, f"nvrtcGet{wanted}")(program, found)
+    compiler.nvrtcDestroyProgram(ctypes.byref(program))
+    if failed:
+        raise RuntimeError(found.value.decode(errors="replace"))
+    return found.raw
+
+
+# Sums over rows on a card, by the kernels in card/: what they are asked for, and where.
+#
+# A pass is done by a fixed number of blocks. Each takes its share of the rows and leaves its sums
+# behind; they are added in the order of the blocks, so that a sum does not depend on which was
+# done first.
+
 
 KINDS: Final = {"known": 0, "unknown": 1, "exact": 2, "given": 3}
 
@@ -46,7 +192,7 @@ THREADS: Final = 128
 
 
 @dataclass(frozen=True)
-class Shape:
+class PassShape:
     """How a pass is cut.
 
     Attributes
@@ -63,7 +209,7 @@ class Shape:
     shared_bytes: int
 
     @classmethod
-    def of(cls, width: int, k: int, sizes: Sizes, room: int) -> Shape | None:
+    def of(cls, width: int, k: int, sizes: Sizes, room: int) -> PassShape | None:
         """Return the shape of a pass over tables of this width; None where it has no room.
 
         `room` is the shared memory of a multiprocessor.
@@ -106,7 +252,7 @@ def fits(width: int, k: int, *, known: bool, curvature: str, room: int) -> bool:
     """Say whether one kernel does a pass, where a multiprocessor has that much shared memory."""
     if k > MOST_PACKED or width > _widest(curvature):
         return False
-    return Shape.of(width, k, Sizes.of(k, known=known, curvature=curvature), room) is not None
+    return PassShape.of(width, k, Sizes.of(k, known=known, curvature=curvature), room) is not None
 
 
 def _widest(curvature: str) -> int:
@@ -117,9 +263,9 @@ def _widest(curvature: str) -> int:
 @cache
 def planned(
     kind: str, width: int, k: int, sizes: Sizes, *, weighted: bool, turn: float, device: int
-) -> tuple[Kernel, Shape] | None:
+) -> tuple[Kernel, PassShape] | None:
     """Return the kernel of a pass and how it is cut; None where there is no room for it."""
-    shape = Shape.of(width, k, sizes, card(device).shared_bytes)
+    shape = PassShape.of(width, k, sizes, card(device).shared_bytes)
     if shape is None:
         return None
     kernel = compiled(
@@ -199,12 +345,12 @@ def sum_unknown_rows(
     found = _fused(rows, parameters[None], known=False, curvature=curvature, turn=side)
     if found is not None:
         return found[0] if curvature != "exact" else _in_order(found[0], parameters, side)
-    return torch_unknown.sum_unknown_rows(
+    return torch_known.sum_unknown_rows(
         rows,
         parameters,
         side=side,
         curvature=curvature,
-        terms_of=unknown_terms if len(parameters) <= MOST_PACKED else torch_unknown.unknown_terms,
+        terms_of=unknown_terms if len(parameters) <= MOST_PACKED else torch_known.unknown_terms,
         grams_of=weighted_grams,
     )
 
@@ -214,7 +360,7 @@ def sum_unknown_places(rows: TensorRows, parameters: Tensor, *, side: float) -> 
     found = _fused(rows, parameters, known=False, curvature="none", turn=side)
     if found is not None:
         return found
-    return torch_unknown.sum_unknown_places(rows, parameters, side=side, sum_of=sum_unknown_rows)
+    return torch_known.sum_unknown_places(rows, parameters, side=side, sum_of=sum_unknown_rows)
 
 
 def _in_order(found: Tensor, parameters: Tensor, side: float) -> Tensor:

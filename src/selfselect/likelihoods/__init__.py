@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._row_sums import Asked, RowSums
-from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.likelihoods.base import Asked, Likelihood, RowSums, RowTerms
 from selfselect.problem.batch import Backend, Batch, Evaluation, Parts
 from selfselect.problem.problem import Problem
 

@@ -1,16 +1,4 @@
-r"""Rows as sums of atoms: all the ways in which what was recorded may have come about.
-
-An atom is a chosen alternative and its outcome. A row whose choice and outcome were both recorded
-is one atom. Where the choice was not recorded there is one for each that may be the chosen one;
-where the outcome was not, it is integrated over: the likelihood
-
-.. math:: \sum_j \int f_j(y) \, P(\text{others explain it} \mid y)\,dy
-
-becomes a sum over points y with weights. Nodes are placed where the density is at the parameters
-in hand and then held: derivatives are taken under the integral. Of two alternatives the narrower
-outcome is integrated over, with the other beyond it where that was chosen: points that are fine
-enough for the narrower one and reach as far as the wider would be very many.
-"""
+"""A row as a sum of all that may have been, with costs that are estimated."""
 
 from __future__ import annotations
 
@@ -21,21 +9,89 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
-from selfselect.noises.shapes import Grid, Shape
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED
+from selfselect.likelihoods._nodes import Silent, nodes_of
+from selfselect.noises.shapes import Shape
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
-from selfselect.rules.base import RowData
-
-__all__ = ["Atoms", "atoms_of"]
+from selfselect.rules.base import factors_of
 
 Array = NDArray[np.float64]
+
+
+# Estimated costs of a batch of rows.
+
 Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Estimated costs of a batch.
+
+    Attributes
+    ----------
+    design : per alternative (n, q_j) covariates of its cost, in internal units.
+    places : per alternative positions of its coefficients among the natural parameters.
+    value : (n, k) costs.
+    sign : 1 where costs are taken off outcomes that are sought large, -1 where they are added to
+        outcomes that are sought small.
+    """
+
+    design: list[Array]
+    places: list[Indices]
+    value: Array
+    sign: float
+
+
+def costs_of(problem: Problem, natural: Array, rows: Rows) -> Costs | None:
+    """Return the estimated costs of rows; None where no cost is estimated."""
+    equations = problem.equations
+    if not equations.costs:
+        return None
+    k = equations.n_alternatives
+    design = [np.empty((len(rows), 0)) for _ in range(k)]
+    places = [np.empty(0, dtype=np.intp) for _ in range(k)]
+    value = np.zeros((len(rows), k))
+    # Those of the costs are the last of the extras.
+    place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
+    for cost in equations.costs:
+        j = equations.alternatives.index(cost.alternative)
+        # Only scaled, not centred: a cost without a constant has none to take the shift up.
+        columns = [
+            np.ones(len(rows)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
+            for c in cost.columns
+        ]
+        design[j] = np.column_stack(columns)
+        places[j] = np.arange(place, place + len(columns))
+        value[:, j] = design[j] @ natural[places[j]]
+        place += len(columns)
+    return Costs(design, places, value, problem.cost_sign)
+
+
+def cost_values(problem: Problem, natural: Array, rows: Rows) -> Array | float:
+    """Return estimated costs (n, k) in units of the outcome, as they are taken off outcomes."""
+    costs = costs_of(problem, natural, rows)
+    return 0.0 if costs is None else costs.sign * problem.units.outcome_unit * costs.value
+
+
+# Rows as sums of atoms: all the ways in which what was recorded may have come about.
+#
+# An atom is a chosen alternative and its outcome. A row whose choice and outcome were both
+# recorded is one atom. Where the choice was not recorded there is one for each that may be the
+# chosen one; where the outcome was not, it is integrated over: the likelihood
+#
+# .. math:: \sum_j \int f_j(y) \, P(\text{others explain it} \mid y)\,dy
+#
+# becomes a sum over points y with weights. Nodes are placed where the density is at the parameters
+# in hand (see `_nodes`) and then held: derivatives are taken under the integral. Of two
+# alternatives that are compared as they are the narrower outcome is integrated over, with the
+# other beyond it where that was chosen: points that are fine enough for the narrower one and reach
+# as far as the wider would be very many.
+
 Mask = NDArray[np.bool_]
 Sides = NDArray[np.int8]
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +126,7 @@ def atoms_of(
     shapes: Sequence[Shape],
     mean: Array,
     spread: Array,
-    narrowest: Array,
+    finest: Array,
     batch: Batch,
 ) -> list[Atoms]:
     """Return the atoms of a batch: rows that are one atom first, then the others.
@@ -82,7 +138,7 @@ def atoms_of(
     mean : (n, k) means of the outcomes, in internal units.
     spread : (n, k) their spreads, or (1, k) where all rows have the same: standard deviations for
         normal noise, scales for noise of another shape.
-    narrowest : (n,) or (1,) the distance over which the narrowest factor of an integrand changes.
+    finest : (n, k) or (1, k) the distances over which the factors of an integrand change.
     batch : rows.
     """
     rows, status = batch.rows, batch.observation.status
@@ -106,10 +162,15 @@ def atoms_of(
                     batch,
                     part,
                     candidates[~recorded],
-                    shapes,
-                    mean[part],
-                    np.broadcast_to(spread, mean.shape)[part],
-                    np.broadcast_to(narrowest, len(mean))[part],
+                    Silent(
+                        problem,
+                        shapes,
+                        mean[part],
+                        np.broadcast_to(spread, mean.shape)[part],
+                        np.broadcast_to(finest, mean.shape)[part],
+                        rows.known.take(part),
+                        *_limits(problem, batch, part),
+                    ),
                 )
             )
     return groups
@@ -121,7 +182,9 @@ def _plain(problem: Problem, batch: Batch, which: Indices) -> Atoms:
     side = np.zeros(status.shape, dtype=np.int8)
     side[status == BELOW] = 1
     side[status == ABOVE] = -1
-    limit = problem.units.limits(np.broadcast_to(observation.limit, (len(which), k)))
+    limit = np.broadcast_to(observation.limit, (len(which), k))
+    # What may be anywhere has an infinite limit, and derivatives are products with limits.
+    limit = problem.units.limits(np.where(np.isfinite(limit), limit, 0.0))
     each = np.arange(len(which))
     chosen = (status == OBSERVED).argmax(axis=1)
     return Atoms(which, each, each, chosen, chosen, side, limit, None)
@@ -152,49 +215,27 @@ def _several(problem: Problem, batch: Batch, which: Indices, candidates: Mask) -
     return _joined(problem, batch, which, row, chosen, outcome, np.zeros(len(row)), beyond)
 
 
+def _limits(problem: Problem, batch: Batch, which: Indices) -> tuple[Array, Array]:
+    """Return the limits (m,) of outcomes that were not recorded, in internal units."""
+    between = batch.rows.between
+    low, high = np.full((2, len(which)), np.nan) if between is None else between[which].T
+    low, high = problem.units.limits(low), problem.units.limits(high)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
 def _integrated(
-    problem: Problem,
-    batch: Batch,
-    which: Indices,
-    candidates: Mask,
-    shapes: Sequence[Shape],
-    mean: Array,
-    spread: Array,
-    narrowest: Array,
+    problem: Problem, batch: Batch, which: Indices, candidates: Mask, silent: Silent
 ) -> Atoms:
     """Make atoms over the range of outcomes that were not recorded."""
-    between = batch.rows.between
     units = problem.units
-    low = np.full(len(which), -np.inf)
-    high = np.full(len(which), np.inf)
-    if between is not None:
-        low, high = units.limits(between[which, 0]), units.limits(between[which, 1])
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-    open_ended = np.isneginf(low) & np.isposinf(high)
-    beyond = open_ended & _narrower_is_other(candidates, spread, batch.rows.known.take(which))
+    beyond = silent.open_ended & _narrower_is_other(candidates, silent)
     over = candidates ^ beyond[:, None]
     parts = []
-    for j, shape in enumerate(shapes):
-        out = np.maximum(low - mean[:, j], mean[:, j] - high) / spread[:, j]
-        far = ~open_ended & (out > shape.grid.far)
-        kinds = [(open_ended, _trapezoids), (~open_ended & ~far, _panels), (far, _tails)]
-        if shape.grid.stretched:
-            kinds = [(np.ones_like(far), _stretched)]
-        for of_kind, make in kinds:
-            mine = np.flatnonzero(over[:, j] & of_kind)
-            if len(mine):
-                outcome, log_weight = make(
-                    shape, mean[mine, j], spread[mine, j], narrowest[mine], low[mine], high[mine]
-                )
-                n_nodes = outcome.shape[1]
-                parts.append(
-                    (
-                        np.repeat(mine, n_nodes),
-                        np.full(outcome.size, j),
-                        outcome.ravel(),
-                        log_weight.ravel(),
-                    )
-                )
+    for j in range(over.shape[1]):
+        mine = np.flatnonzero(over[:, j])
+        if len(mine):
+            row, outcome, log_weight = nodes_of(silent, j, mine)
+            parts.append((row, np.full(len(row), j), outcome, log_weight))
     row, chosen, outcome, log_weight = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(row, kind="stable")
     outcome = outcome * units.outcome_unit + units.outcome_shift
@@ -203,80 +244,18 @@ def _integrated(
     )
 
 
-def _narrower_is_other(candidates: Mask, spread: Array, known: RowData) -> Mask:
+def _narrower_is_other(candidates: Mask, silent: Silent) -> Mask:
     """Say in which rows (m,) the other of two alternatives is narrower than the chosen one."""
-    if candidates.shape[1] != 2:
+    factors = factors_of(silent.problem.ordered_rule, candidates.shape[1])
+    if candidates.shape[1] != 2 or factors is None:
         return np.zeros(len(candidates), dtype=bool)
+    spread, available = silent.spread * np.abs(factors), silent.known.available
     narrower = (candidates[:, 0] & (spread[:, 1] < spread[:, 0])) | (
         candidates[:, 1] & (spread[:, 0] < spread[:, 1])
     )
     recorded = candidates.sum(axis=1) == 1
-    both = np.ones_like(recorded) if known.available is None else known.available.all(axis=1)
+    both = np.ones_like(recorded) if available is None else available.all(axis=1)
     return np.asarray(narrower & recorded & both)
-
-
-def _trapezoids(
-    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
-) -> tuple[Array, Array]:
-    """Return equidistant points (n, nodes) around the mean, and logarithms of their weights."""
-    del low, high
-    grid = shape.grid
-    steepest = float((spread / narrowest).max())
-    n_nodes = int(np.ceil(2.0 * grid.reach * steepest / grid.step)) + 1
-    at, step = np.linspace(-grid.reach, grid.reach, min(n_nodes, grid.most), retstep=True)
-    outcome = mean[:, None] + spread[:, None] * at
-    return outcome, np.repeat(np.log(step * spread)[:, None], len(at), axis=1)
-
-
-def _panels(
-    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
-) -> tuple[Array, Array]:
-    """Return Gauss-Legendre points between limits, as far as there is any density."""
-    grid = shape.grid
-    start = np.maximum(low, mean - grid.reach * spread)
-    width = np.minimum(high, mean + grid.reach * spread) - start
-    share, weight = _shares(float((width / narrowest).max()) / grid.panel, grid)
-    with np.errstate(divide="ignore"):
-        return start[:, None] + width[:, None] * share, np.log(width[:, None] * weight)
-
-
-def _tails(
-    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
-) -> tuple[Array, Array]:
-    """Return points dense at the nearer limit, as far as the tail reaches."""
-    upper = low > mean
-    limit = np.where(upper, low, high)
-    width = spread * shape.tail_reach((limit - mean) / spread)
-    width = np.minimum(width, high - low)
-    panels = 2.0 * float((width / narrowest).max()) / shape.grid.panel
-    share, weight = _shares(max(panels, 4.0), shape.grid)
-    away = width[:, None] * share**2
-    outcome = limit[:, None] + np.where(upper, 1.0, -1.0)[:, None] * away
-    return outcome, np.log(width[:, None] * weight * 2.0 * share)
-
-
-def _stretched(
-    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
-) -> tuple[Array, Array]:
-    """Return Gauss-Legendre points in u, of outcomes that are sinh(u) spreads from the mean."""
-    grid = shape.grid
-    ends = [
-        np.arcsinh(np.clip((end - mean) / spread, -grid.reach, grid.reach)) for end in (low, high)
-    ]
-    width = ends[1] - ends[0]
-    share, weight = _shares(float((width * spread / narrowest).max()) / grid.panel, grid)
-    u = ends[0][:, None] + width[:, None] * share
-    with np.errstate(divide="ignore"):
-        outcome = mean[:, None] + spread[:, None] * np.sinh(u)
-        return outcome, np.log(np.cosh(u) * (spread * width)[:, None] * weight)
-
-
-def _shares(panels: float, grid: Grid) -> tuple[Array, Array]:
-    """Return Gauss-Legendre points and weights of panels that share the interval [0, 1]."""
-    n_panels = int(np.clip(np.ceil(panels), 1, grid.most // len(NODES)))
-    edges = np.linspace(0.0, 1.0, n_panels + 1)
-    share = (edges[:-1, None] + (0.5 / n_panels) * (1.0 + NODES)).ravel()
-    return share, np.tile(0.5 * WEIGHTS / n_panels, n_panels)
 
 
 def _joined(
@@ -303,11 +282,24 @@ def _joined(
             "out, or use transforms that are defined everywhere."
         )
     below, above = upper < np.inf, lower > -np.inf
-    side = below.astype(np.int8) - above.astype(np.int8)
-    if known.available is not None:
-        side[~known.available] = 0
-    limit = np.where(below, upper, lower)
     each = np.arange(len(row))
+    # A transform may reach so few values that no outcome of an alternative loses against the point.
+    empty = np.isneginf(upper) | np.isposinf(lower)
+    empty[each, chosen] = False
+    side = below.astype(np.int8) - above.astype(np.int8)
+    side[empty] = 0
+    both = below & above
+    both[each, chosen] = False
+    if known.available is not None:
+        side[~known.available], empty[~known.available] = 0, False
+        both &= known.available
+    if both.any():
+        raise UnsupportedError(
+            f"{type(problem.rule).__name__} bounds outcomes on both sides, which is possible only "
+            "where outcome and choice are recorded in every row."
+        )
+    never = empty.any(axis=1)
+    limit = np.where(below, upper, lower)
     limit[each, chosen] = outcome
     limit = problem.units.limits(np.where(np.isfinite(limit), limit, 0.0))
     first = np.flatnonzero(np.diff(row, prepend=-1))
@@ -316,6 +308,7 @@ def _joined(
         turned = beyond[row]
         side = np.where(turned[:, None], -side, side)
         member = np.where(turned, 1 - chosen, chosen)
-        # What no outcome of the other is beyond does not come about.
-        log_weight = np.where(turned & ~side.any(axis=1), -np.inf, log_weight)
+        # What no outcome of the other is beyond does not come about; what every one is, does.
+        never = np.where(turned, ~side.any(axis=1) & ~never, never)
+    log_weight = np.where(never, -np.inf, log_weight)
     return Atoms(which, first, row, chosen, member, side, limit, log_weight)

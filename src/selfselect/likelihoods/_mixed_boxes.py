@@ -16,13 +16,11 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.components import grouped_sum
-from selfselect.kernels.known_index import RowTerms as BoxTerms
+from selfselect.kernels.known_index import BoxTerms
+from selfselect.kernels.mixture import grouped_sum
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import TypesAt
 from selfselect.problem.batch import Batch
-
-__all__ = ["BoxTypes"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

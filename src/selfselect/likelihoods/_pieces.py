@@ -14,19 +14,9 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.ghk import row_keys
 from selfselect.kernels.joint import JointTerms
-from selfselect.likelihoods._atoms import Atoms, atoms_of
-from selfselect.likelihoods._costs import Costs, costs_of
+from selfselect.likelihoods._atoms import Atoms, Costs, atoms_of, costs_of
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
-
-__all__ = [
-    "Piece",
-    "hermite_of",
-    "kernel_extras",
-    "noise_covariance",
-    "pieces_of",
-    "residuals_of",
-]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -63,7 +53,7 @@ ONE = np.ones((1, 1))
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class AtomPiece:
     """Some rows' atoms, evaluated: what sums, scores and memberships are made of.
 
     Attributes
@@ -94,7 +84,7 @@ class Piece:
 
 def pieces_of(
     problem: Problem, natural: Array, batch: Batch, *, curvature: bool, moved: Array | float = 0.0
-) -> list[Piece]:
+) -> list[AtomPiece]:
     """Evaluate the atoms of a batch; `moved` is added to all means."""
     h = natural[problem.layout.inverse_scale_positions]
     designs = problem.designs(batch.rows)
@@ -108,7 +98,7 @@ def pieces_of(
         if moving is not None:
             scales, spread = scales / moving.factor, spread / moving.factor
     extras = _noise_extras(problem, natural)
-    narrowest = problem.noise.narrowest(covariance, extras) * scales.min(axis=1)
+    finest = problem.noise.narrowest(covariance, extras) * scales
     shapes = problem.noise.margins(extras, len(h))
     given = Given(
         designs,
@@ -120,11 +110,11 @@ def pieces_of(
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)
-        for atoms in atoms_of(problem, shapes, mean, spread, narrowest, batch)
+        for atoms in atoms_of(problem, shapes, mean, spread, finest, batch)
     ]
 
 
-def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
+def residuals_of(problem: Problem, piece: AtomPiece, covariance: Array) -> Array:
     """Return the mean (n, k) of the noises given each atom, in units of their scales."""
     return problem.noise.residuals(
         piece.a,
@@ -136,7 +126,7 @@ def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     )
 
 
-def hermite_of(problem: Problem, piece: Piece) -> Array:
+def hermite_of(problem: Problem, piece: AtomPiece) -> Array:
     """Return means (5, m, k) of Hermite polynomials of the noises given each row."""
     atoms = piece.atoms
     found = problem.noise.hermite_means(
@@ -196,7 +186,7 @@ class Given:
     curvature: bool
 
 
-def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given) -> Piece:
+def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given) -> AtomPiece:
     costs, moving = given.costs, given.moving
     layout, k = problem.layout, problem.equations.n_alternatives
     h = natural[layout.inverse_scale_positions]
@@ -264,7 +254,7 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         logs = logs + moving.log_factor[rows, atoms.chosen]
     own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
-        return Piece(
+        return AtomPiece(
             atoms, np.ones(len(rows)), logs, a, keys, terms, inputs, bent, own_scale, extras
         )
     logs = logs + atoms.log_weight
@@ -273,7 +263,7 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         relative = np.exp(logs - largest[atoms.row])
         total = np.add.reduceat(relative, atoms.first)
         share, loglik = relative / total[atoms.row], largest + np.log(total)
-    return Piece(atoms, share, loglik, a, keys, terms, inputs, bent, own_scale, extras)
+    return AtomPiece(atoms, share, loglik, a, keys, terms, inputs, bent, own_scale, extras)
 
 
 def _design(moving: Moving, j: int) -> Array:

@@ -1,44 +1,204 @@
-r"""Known index, box-shaped explaining sets, independent noise: a product over alternatives.
-
-Where scales move, a row of alternative j has :math:`e^t h` and :math:`e^t g` in place of h and g,
-:math:`t = -z'\delta`. Derivatives in t are those along (g'x, h) themselves: the first is
-:math:`D = g'x\,\partial_{g'x} + h\,\partial_h` of the row's term, the second D of that.
-"""
+"""The likelihood of a known index and independent noise, also where scales move."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
-from selfselect.kernels.fused_known import sum_known_index
-from selfselect.kernels.fused_moments import sum_moments
-from selfselect.kernels.hermite import independent_means, interval_means
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
-from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._fused import placed, row_arguments
-from selfselect.likelihoods._row_sums import Asked, RowSums
-from selfselect.likelihoods._spreads import (
-    AlongSpread,
-    along_spread,
-    fused_moving,
-    sum_moved,
-    with_moved,
+from selfselect.kernels.fused_known import (
+    FusedSums,
+    MovingScales,
+    RowArguments,
+    sum_known_index,
+    sum_moments,
 )
-from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.kernels.joint import independent_means, interval_means
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN, BoxTerms
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.base import Asked, Likelihood, RowSums, RowTerms
 from selfselect.noises.shapes import Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
-from selfselect.problem.batch import Batch, Evaluation, Parts
-from selfselect.problem.observation import Observation, observe
-
-__all__ = ["BoxRows", "Boxes"]
+from selfselect.problem.batch import Batch, Evaluation, Observation, Parts, observe
+from selfselect.problem.problem import Problem
 
 Array = NDArray[np.float64]
+
+
+# What the fused kernels take and return, to and from the stacked natural parameters.
+
+
+@dataclass(frozen=True, eq=False)
+class Padding:
+    """Where the natural parameters of k alternatives lie in arrays with one row for each.
+
+    Attributes
+    ----------
+    columns : (k, m) the columns of [1 | covariates] of each, padded with -1.
+    sizes : (k,) how many of them there are.
+    used : (k, m + 1) where there is a parameter; that of h is in the last column.
+    kept : index of the rows and columns of a Hessian over all entries that are used; all of it
+        where all are, which is a view.
+    """
+
+    columns: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    used: NDArray[np.bool_]
+    kept: tuple[Any, ...]
+
+
+@lru_cache(maxsize=64)
+def _padding(columns: tuple[tuple[int, ...], ...]) -> Padding:
+    sizes = np.array([len(own) for own in columns])
+    padded = np.full((len(columns), sizes.max()), -1, dtype=np.int64)
+    for row, own in zip(padded, columns, strict=True):
+        row[: len(own)] = own
+    used = np.column_stack([padded >= 0, np.ones(len(columns), dtype=np.bool_)])
+    kept = np.flatnonzero(used)
+    return Padding(padded, sizes, used, (...,) if used.all() else np.ix_(kept, kept))
+
+
+def padding_of(problem: Problem) -> Padding:
+    """Return where a problem's natural parameters lie in padded arrays."""
+    return _padding(tuple(equation.columns for equation in problem.equations.each))
+
+
+def row_arguments(problem: Problem, natural: Array, batch: Batch) -> RowArguments:
+    """Return what every fused kernel takes of a batch, at parameters (..., n_natural)."""
+    units, observation, padding = problem.units, batch.observation, padding_of(problem)
+    padded = np.zeros((*natural.shape[:-1], *padding.used.shape))
+    # A mask alone is faster than one behind an ellipsis.
+    where = padding.used if natural.ndim == 1 else (..., padding.used)
+    padded[where] = natural[..., : problem.layout.starts[-1]]
+    return RowArguments(
+        batch.rows.covariates, observation.status, observation.limit, batch.rows.weights,
+        padding.columns, padding.sizes,
+        units.shift, units.unit, units.outcome_shift, units.outcome_unit,
+        padded[..., :-1], padded[..., -1], observation.upper,
+    )  # fmt: skip
+
+
+def placed(
+    likelihood: Likelihood, batch: Batch, sums: FusedSums, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Put a fused kernel's padded sums in the places of the natural parameters."""
+    padding = padding_of(likelihood.problem)
+    used = padding.used
+    loglik, score = sums.loglik + likelihood.unit_correction(batch.rows), sums.score[used]
+    if curvature == "none":
+        return Evaluation(loglik, score, np.zeros((len(score), len(score))))
+    whole = np.zeros(used.shape * 2) if sums.cross is None else sums.cross
+    for j, own in enumerate(sums.hessian):
+        whole[j, :, j] = own
+    return Evaluation(loglik, score, whole.reshape(used.size, used.size)[padding.kept])
+
+
+# Derivatives of one alternative's terms in what moves its scale, by those in (g'x, h).
+#
+# A row has :math:`e^t g` and :math:`e^t h` in place of g and h, :math:`t = -z'\delta`. So t moves
+# its term :math:`\ell` along :math:`(g'x, h)` itself,
+#
+# .. math:: \ell_t = g'x\,\ell_g + h\,\ell_h, \qquad
+#    \ell_{tt} = \ell_t + (g'x)^2 \ell_{gg} + 2 h\,g'x\,\ell_{gh} + h^2 \ell_{hh},
+#
+# whatever the shape of the noise and whatever a row says of the alternative.
+
+
+@dataclass(frozen=True, eq=False)
+class AlongSpread:
+    """One alternative's derivatives in t, one entry per row.
+
+    Attributes
+    ----------
+    z : (n, q) what moves the scale.
+    first, second : first and second derivative in t.
+    cross_g, cross_h : mixed ones, per unit of x and in h.
+    """
+
+    z: Array
+    first: Array
+    second: Array
+    cross_g: Array
+    cross_h: Array
+
+
+def along_spread(z: Array, terms: BoxTerms, location: Array, inverse_scale: float) -> AlongSpread:
+    """Derive the terms of one alternative in t; `location` (n,) is g'x."""
+    by_g = location * terms.curvature + inverse_scale * terms.curvature_gh
+    by_h = location * terms.curvature_gh + inverse_scale * terms.curvature_hh
+    first = location * terms.residual + inverse_scale * terms.score_h
+    second = first + location * by_g + inverse_scale * by_h
+    return AlongSpread(z, first, second, terms.residual + by_g, terms.score_h + by_h)
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Sums over rows: score and Hessian in delta, and the mixed part (p + 1, q) with (g, h)."""
+
+    score: Array
+    hessian: Array
+    cross: Array
+
+
+def sum_moved(
+    along: AlongSpread, design: Array, weights: Array | None, *, curved: bool = True
+) -> Moved:
+    """Add up one alternative's derivatives; without `curved` second ones are zero."""
+    weight = 1.0 if weights is None else weights
+    z, size = along.z, along.z.shape[1]
+    score = -(z.T @ (weight * along.first))
+    cross = np.zeros((design.shape[1] + 1, size))
+    if not curved:
+        return Moved(score, np.zeros((size, size)), cross)
+    cross[:-1] = -(design.T @ (z * (weight * along.cross_g)[:, None]))
+    cross[-1] = -(z.T @ (weight * along.cross_h))
+    return Moved(score, z.T @ (z * (weight * along.second)[:, None]), cross)
+
+
+def fused_moving(problem: Problem, natural: Array) -> MovingScales:
+    """Return what moves the scales as the fused kernel takes it."""
+    spreads = problem.layout.spread_of
+    widest = max(len(one.columns) for one in spreads if one is not None)
+    columns = np.full((len(spreads), widest), -1, dtype=np.int64)
+    delta = np.zeros(columns.shape)
+    for j, spread in enumerate(spreads):
+        if spread is not None:
+            columns[j, : len(spread.columns)] = spread.columns
+            delta[j, : len(spread.columns)] = natural[spread.places]
+    return MovingScales.empty(columns, delta, max(problem.layout.sizes))
+
+
+def with_moved(problem: Problem, own: Evaluation, moving: MovingScales) -> Evaluation:
+    """Put a fused kernel's sums in delta beside those in (g, h) of all alternatives."""
+    layout = problem.layout
+    total = layout.n_natural
+    score, hessian = np.zeros(total), np.zeros((total, total))
+    score[: len(own.score)] = own.score
+    hessian[: len(own.score), : len(own.score)] = own.hessian
+    for j, spread in enumerate(layout.spread_of):
+        if spread is None:
+            continue
+        size, of_alternative = len(spread.places), slice(layout.starts[j], layout.starts[j + 1])
+        score[spread.places] = moving.score[j, :size]
+        lower = np.tril(moving.hessian[j, :size, :size])
+        hessian[np.ix_(spread.places, spread.places)] = lower + np.tril(lower, -1).T
+        used = np.append(np.arange(layout.sizes[j]), moving.mixed.shape[2] - 1)
+        mixed = moving.mixed[j, :size][:, used]
+        hessian[spread.places, of_alternative] = mixed
+        hessian[of_alternative, spread.places] = mixed.T
+    return Evaluation(own.loglik, score, hessian)
+
+
+# Known index, box-shaped explaining sets, independent noise: a product over alternatives.
+#
+# Where scales move, a row of alternative j has :math:`e^t h` and :math:`e^t g` in place of h and
+# g, :math:`t = -z'\delta`. Derivatives in t are those along (g'x, h) themselves: the first is
+# :math:`D = g'x\,\partial_{g'x} + h\,\partial_h` of the row's term, the second D of that.
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +285,7 @@ class BoxRows(RowTerms):
     """What rows say where alternatives are independent given the outcome."""
 
     @cached_property
-    def terms(self) -> list[known_index.RowTerms]:
+    def terms(self) -> list[known_index.BoxTerms]:
         """The terms of every alternative, with derivatives in its own (g'x, h)."""
         log_factors = self._log_factors
         if log_factors is None:
@@ -146,7 +306,7 @@ class BoxRows(RowTerms):
         return made
 
     @cached_property
-    def _standard(self) -> list[known_index.RowTerms]:
+    def _standard(self) -> list[known_index.BoxTerms]:
         """The same of rows in which covariates and limits are multiplied by what moves scales."""
         problem, natural, observation = self.problem, self.natural, self.batch.observation
         layout, units, shape = problem.layout, problem.units, problem.noise.margin

@@ -12,8 +12,6 @@ from selfselect.likelihoods.base import Likelihood, is_weighed
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 
-__all__ = ["choose_likelihood"]
-
 
 def choose_likelihood(problem: Problem) -> Likelihood:
     """Return the likelihood of a problem, or refuse one that has none."""
@@ -87,7 +85,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             )
         if not noise.margin.normal:
             raise UnsupportedError(f"Ranked rules need normal noise, not {noise.margin.name} one.")
-        from selfselect.likelihoods.ranked import RankedLikelihood
+        from selfselect.likelihoods.unknown import RankedLikelihood
 
         return RankedLikelihood(problem)
     if joint:

@@ -1,20 +1,8 @@
-r"""What the rows of a person share, a type or a shock: a mixture over it of independent noise.
-
-Group p (a person; without a panel, a row) has the log-likelihood
-
-.. math:: \log L_p = \log \sum_m \pi_m \prod_{i \in p} L_i(m),
-
-with posterior chances :math:`\tau_{pm}` of the types. With :math:`S_p(m)` the score of the group
-under type m, that of its weight included, the score is :math:`\sum_p \sum_m \tau_{pm} S_p(m)` and
-the Hessian (Louis 1982)
-
-.. math:: \sum_p \Big\{ \sum_m \tau_{pm} H_p(m) + \mathrm{Var}_\tau[S_p(m)] \Big\}.
-
-A shock that the rows of a group share is the same with nodes of a quadrature in place of types.
-"""
+"""The likelihood of types, or of a shock, that the rows of a person share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -25,25 +13,147 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.components import grouped_sum, mix_groups
-from selfselect.kernels.hermite import ORDERS, hermite_values
+from selfselect.kernels.fused_unknown import FusedTypes, sum_types
+from selfselect.kernels.joint import ORDERS, hermite_values
+from selfselect.kernels.mixture import grouped_sum, mix_groups
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._components import Components, TypesAt
-from selfselect.likelihoods._drawing import draw_rows
-from selfselect.likelihoods._fused_types import evaluate_types, fused_people
+from selfselect.likelihoods._atoms import cost_values
+from selfselect.likelihoods._components import Components, Shocks, ShocksAt, TypesAt
 from selfselect.likelihoods._mixed_boxes import BoxTypes
-from selfselect.likelihoods._mixed_drawing import draw_given_shared
-from selfselect.likelihoods._shocks import Shocks, ShocksAt
-from selfselect.likelihoods.base import Likelihood, RowTerms
-from selfselect.likelihoods.boxes import Boxes
-from selfselect.problem.batch import Batch, Evaluation
-from selfselect.problem.observation import Observation
+from selfselect.likelihoods.base import Likelihood, RowTerms, draw_rows, latent_outcomes
+from selfselect.likelihoods.boxes import Boxes, padding_of, row_arguments
+from selfselect.problem.batch import Batch, Evaluation, Observation
 from selfselect.problem.problem import Problem
 
-__all__ = ["Mixed", "refuse_types"]
-
 Array = NDArray[np.float64]
+
+
+# Types by the compiled kernel: its sums carried to the natural parameters.
+#
+# The kernel differentiates in (g, h), in the offset that every type adds to every location, and in
+# the logarithms of the weights. Offsets are h times the shifts, which depend on the parameters of
+# the types.
+
 Indices = NDArray[np.intp]
+
+
+def fused_people(at: TypesAt, batch: Batch, starts: Indices | None) -> Array:
+    """Return the expected weight (M,) of the groups of each type."""
+    return _sums(at, batch, starts, "none").type_score.reshape(at.number, -1)[:, -1]
+
+
+def _sums(at: TypesAt, batch: Batch, starts: Indices | None, curvature: Curvature) -> FusedTypes:
+    problem = at.components.problem
+    h = at.natural[problem.layout.inverse_scale_positions]
+    return sum_types(
+        row_arguments(problem, at.natural, batch),
+        offsets=h * at.values.shifts,
+        log_prior=at.log_prior[0],
+        starts=None if starts is None else starts.astype(np.int64, copy=False),
+        curvature=curvature,
+    )
+
+
+def evaluate_types(
+    at: TypesAt, batch: Batch, starts: Indices | None, weight: Array, curvature: Curvature
+) -> Evaluation:
+    """Evaluate a batch of groups that begin at `starts` and count `weight` (G,), units aside."""
+    parts, natural = at.components, at.natural
+    problem, layout = parts.problem, parts.problem.layout
+    k, size, count = problem.equations.n_alternatives, len(natural), at.number
+    h = natural[layout.inverse_scale_positions]
+    sums = _sums(at, batch, starts, curvature)
+    # Sums of types by their derivatives in the natural parameters.
+    by_type = np.zeros((count, k + 1, size))
+    by_type[:, np.arange(k), layout.inverse_scale_positions] = at.values.shifts
+    by_type[:, :k, parts.at_types] += h[:, None] * at.values.shift_slopes
+    first = parts.at_types.start
+    by_type[np.arange(1, count), k, np.arange(first, first + count - 1)] = 1.0
+    slope = by_type.reshape(-1, size)
+    padding = padding_of(problem)
+    used = padding.used
+    own = slice(0, int(used.sum()))
+    score = slope.T @ sums.type_score
+    score[own] += sums.score[used]
+    # What weights that add up to one take away.
+    prior, total = np.exp(at.log_prior[0]), float(weight.sum())
+    score[first : first + count - 1] -= total * prior[1:]
+    if curvature == "none":
+        return Evaluation(sums.loglik, score, np.zeros((1, 1)))
+    hessian = slope.T @ sums.type_hessian @ slope
+    hessian[own, own] += sums.hessian.reshape(used.size, used.size)[padding.kept]
+    mixed = sums.mixed[used] @ slope
+    hessian[own] += mixed
+    hessian[:, own] += mixed.T
+    hessian += at.prior_hessian(np.array([total]))
+    if curvature == "exact":
+        scores = np.zeros((count, parts.inner.layout.n_natural))
+        scores[:, parts.constants] = sums.type_score.reshape(count, k + 1)[:, :k]
+        hessian += at.bend(scores)
+    return Evaluation(sums.loglik, score, hessian)
+
+
+# What people share, drawn: a type or a shock for each, and outcomes of their rows given it.
+
+
+def draw_given_shared(at: TypesAt | ShocksAt, noise: Array, rng: Generator) -> tuple[Array, Array]:
+    """Return outcomes and estimated costs (n, k) of rows, in units of the outcome.
+
+    Parameters
+    ----------
+    at : the types, or the shock, for a batch in which the rows of a person stand together.
+    noise : (n, k) of the rows, in units of the scales.
+    rng : draws what each person has.
+    """
+    inner = at.components.inner if isinstance(at, TypesAt) else at.shocks.inner
+    latent, costs = np.empty(noise.shape), np.zeros(noise.shape)
+    pieces = _by_type(at, rng) if isinstance(at, TypesAt) else _with_shocks(at, rng)
+    for which, natural, rows in pieces:
+        latent[which] = latent_outcomes(inner, natural, rows, noise[which])
+        costs[which] = cost_values(inner, natural, rows)
+    return latent, costs
+
+
+def _by_type(at: TypesAt, rng: Generator) -> Iterator[tuple[Indices, Array, Rows]]:
+    """Give every person a type; return the rows of each type, and its inner parameters."""
+    rows = at.batch.rows
+    sizes = _sizes(at)
+    drawn = rng.uniform(size=(len(sizes), 1))
+    # Rounding may leave the last sum below one.
+    type_of = (drawn > np.cumsum(np.exp(at.log_prior), axis=1)[:, :-1]).sum(axis=1)
+    by_row = np.repeat(type_of, sizes)
+    for m in range(at.number):
+        which = np.flatnonzero(by_row == m)
+        yield which, at.inner(m), rows.take(which)
+
+
+def _with_shocks(at: ShocksAt, rng: Generator) -> Iterator[tuple[Indices, Array, Rows]]:
+    """Give every person a shock; return all rows with it as a covariate."""
+    sizes = _sizes(at)
+    rows = at.with_shock(rng.standard_normal(len(sizes))).rows
+    yield np.arange(len(rows)), at.inner(0), rows
+
+
+def _sizes(at: TypesAt | ShocksAt) -> Indices:
+    n_rows = len(at.batch)
+    if at.starts is None:
+        return np.ones(n_rows, dtype=np.intp)
+    return np.diff(np.append(at.starts, n_rows))
+
+
+# What the rows of a person share, a type or a shock: a mixture over it of independent noise.
+#
+# Group p (a person; without a panel, a row) has the log-likelihood
+#
+# .. math:: \log L_p = \log \sum_m \pi_m \prod_{i \in p} L_i(m),
+#
+# with posterior chances :math:`\tau_{pm}` of the types. With :math:`S_p(m)` the score of the group
+# under type m, that of its weight included, the score is :math:`\sum_p \sum_m \tau_{pm} S_p(m)`
+# and the Hessian (Louis 1982)
+#
+# .. math:: \sum_p \Big\{ \sum_m \tau_{pm} H_p(m) + \mathrm{Var}_\tau[S_p(m)] \Big\}.
+#
+# A shock that the rows of a group share is the same with nodes of a quadrature in place of types.
 
 
 def refuse_types(problem: Problem) -> None:
@@ -153,7 +263,8 @@ class Mixed(Likelihood):
         else:
             rows = replace(rows, groups=None)
         rows = rows.take(order)
-        at = self.components.at(natural, Batch(rows, self.observe(rows)), rows.group_starts)
+        batch = Batch(rows, Observation.of_nothing(len(rows)))
+        at = self.components.at(natural, batch, rows.group_starts)
         back = np.argsort(order)
         latent, costs = draw_given_shared(at, noise[order], rng)
         return latent[back], costs[back]

@@ -20,18 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.kernels.hermite import ORDERS, hermite_values
+from selfselect.kernels.joint import ORDERS, hermite_values
+from selfselect.kernels.known_index import OBSERVED
 from selfselect.kernels.orthants import LARGEST, hermite_means, keys, orthant_slopes
-from selfselect.kernels.status import OBSERVED
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
-from selfselect.problem.batch import Batch, Evaluation
-from selfselect.problem.observation import Observation, observe_inside
+from selfselect.problem.batch import Batch, Evaluation, Observation, observe_inside
 from selfselect.problem.problem import Problem
 from selfselect.rules import linear_scores_of
-
-__all__ = ["Polyhedra", "PolyhedronRows", "has_polyhedra"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -22,7 +22,7 @@ of :math:`\log\Phi(a)` stands :math:`\log[\Phi(a) - \Phi(b)]`, with m + c in pla
 joined rows have an entry more for each cut point, and all else is the same.
 
 An outcome that is known only to lie between two limits adds the log-probability of that and of its
-selection, see `kernels.selected_interval`.
+selection, see `kernels.selected`.
 """
 
 from __future__ import annotations
@@ -39,19 +39,21 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows, guess_outcomes
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.hermite import ORDERS, hermite_values, limited_means, shifted_means
-from selfselect.kernels.mills_sums import IntervalRows, SignedRows
-from selfselect.kernels.status import OBSERVED, UNKNOWN
+from selfselect.kernels.joint import ORDERS, hermite_values, limited_means, shifted_means
+from selfselect.kernels.known_index import OBSERVED, UNKNOWN
+from selfselect.kernels.selected import IntervalRows, SignedRows
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._between import BetweenRows, has_limits
-from selfselect.likelihoods._drawing import draw_selected, latent_outcomes, selection_limits
-from selfselect.likelihoods.base import Likelihood, RowTerms
-from selfselect.problem.batch import Batch, Evaluation, Parts
-from selfselect.problem.observation import Observation
+from selfselect.likelihoods.base import (
+    Likelihood,
+    RowTerms,
+    draw_selected,
+    latent_outcomes,
+    selection_limits,
+)
+from selfselect.likelihoods.binary_selection import BetweenRows, has_limits
+from selfselect.problem.batch import Batch, Evaluation, Observation, Parts
 from selfselect.problem.problem import Problem
-
-__all__ = ["JoinedRows", "SelectionLikelihood", "evaluate_apart", "join_rows"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

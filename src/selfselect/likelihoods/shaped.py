@@ -1,9 +1,4 @@
-r"""Known index, independent noise of a shape with parameters: a product over alternatives.
-
-As in `boxes`, but the terms of an alternative also depend on the parameters of its shape. They are
-differentiated in the shape's inner parameters (see `noises.shapes._family`), added up over rows,
-and carried to those that are estimated once a batch.
-"""
+"""The same where the shape of the noise is estimated."""
 
 from __future__ import annotations
 
@@ -14,19 +9,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
-from selfselect.kernels.fused_known import STUDENT, Degrees, sum_known_index
-from selfselect.kernels.fused_mixture import FusedMixture, sum_mixture
-from selfselect.kernels.status import ABOVE, BETWEEN, OBSERVED
+from selfselect.kernels.fused_known import STUDENT, Degrees, StudentTable, sum_known_index
+from selfselect.kernels.fused_unknown import FusedMixture, sum_mixture
+from selfselect.kernels.known_index import ABOVE, BETWEEN, OBSERVED
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._fused import padding_of, placed, row_arguments
-from selfselect.likelihoods._shape_parameters import ShapeParameters, parameters_of
-from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
-from selfselect.likelihoods.boxes import Boxes, BoxRows
+from selfselect.likelihoods.boxes import (
+    AlongSpread,
+    Boxes,
+    BoxRows,
+    along_spread,
+    padding_of,
+    placed,
+    row_arguments,
+    sum_moved,
+)
+from selfselect.noises.shapes.base import Family, Inner
 from selfselect.problem.batch import Batch, Evaluation
-
-__all__ = ["ShapedBoxes"]
+from selfselect.problem.problem import Problem
 
 Array = NDArray[np.float64]
+
+
+# The parameters of shapes that are estimated, and where they stand among the natural ones.
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeParameters:
+    """The parameters of the shapes of a problem.
+
+    Attributes
+    ----------
+    family : the shapes.
+    inner : inner parameters of each shape there is.
+    each : whether every alternative has its own.
+    first : where they begin among the natural parameters.
+    possible : whether there are such shapes.
+    """
+
+    family: Family
+    inner: list[Inner]
+    each: bool
+    first: int
+    possible: bool
+
+    @property
+    def table(self) -> StudentTable | None:
+        """The shapes as the compiled kernel of Student's t takes them; None if they are others."""
+        return self.family.table([inner.values for inner in self.inner])
+
+    @property
+    def components(self) -> Array:
+        """The components (1 or k, M, 3) of mixtures of normals."""
+        return np.array([inner.values.reshape(-1, 3) for inner in self.inner])
+
+    def of(self, j: int) -> int:
+        """Return which shape is that of an alternative."""
+        return j if self.each else 0
+
+    def places(self, which: int) -> slice:
+        """Return where the parameters of a shape stand among the natural ones."""
+        size = len(self.family.terms)
+        return slice(self.first + which * size, self.first + (which + 1) * size)
+
+
+def parameters_of(problem: Problem, natural: Array) -> ShapeParameters:
+    """Return the parameters of a problem's shapes, which are estimated."""
+    noise, layout = problem.noise, problem.layout
+    family, first = noise.family, int(layout.starts[-1])
+    assert family is not None
+    size = len(family.terms)
+    extras = natural[first : first + layout.n_noise_extras]
+    parts = [extras[at : at + size] for at in range(0, len(extras), size)]
+    possible = noise.possible(extras)
+    return ShapeParameters(
+        family, [family.inner(part) for part in parts] if possible else [], noise.each, first,
+        possible,
+    )  # fmt: skip
+
+
+# Known index, independent noise of a shape with parameters: a product over alternatives.
+#
+# As in `boxes`, but the terms of an alternative also depend on the parameters of its shape. They
+# are differentiated in the shape's inner parameters (see `noises.shapes.base`), added up over
+# rows, and carried to those that are estimated once a batch.
+
 
 ROWS_AT_ONCE = 8_192
 """Rows whose second derivatives in the inner parameters are held at once."""
@@ -170,7 +236,7 @@ class ShapedTerms:
     twice : (m, m) weighted sum of second derivatives in the inner parameters.
     """
 
-    plain: known_index.RowTerms
+    plain: known_index.BoxTerms
     by_inner: Array
     along_g: Array
     along_h: Array
@@ -186,7 +252,7 @@ class ShapedRows(BoxRows):
         return parameters_of(self.problem, self.natural)
 
     @cached_property
-    def terms(self) -> list[known_index.RowTerms]:
+    def terms(self) -> list[known_index.BoxTerms]:
         return [one.plain for one in self._each]
 
     @cached_property
@@ -223,7 +289,7 @@ class ShapedRows(BoxRows):
         c = np.where(status <= ABOVE, limit, 0.0)
         # Where a trial step of a search leads far out, terms overflow; the step is then not taken.
         with np.errstate(over="ignore", invalid="ignore"):
-            plain = known_index.RowTerms(
+            plain = known_index.BoxTerms(
                 found.value, -found.slope, found.slope * c, found.bend, -found.bend * c,
                 found.bend * c * c,
             )  # fmt: skip

@@ -12,18 +12,6 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.problem.problem import Problem
 
-__all__ = [
-    "NEGLIGIBLE",
-    "Expectations",
-    "Moments",
-    "as_cells",
-    "costs_of_rows",
-    "latent_means",
-    "noise_covariance",
-    "normal_exponentials",
-    "with_outcome",
-]
-
 Array = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-12
@@ -94,7 +82,7 @@ class Moments(ABC):
         self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
     ) -> Array:
         """Return E[e^(c y_j)] (n, k), with `rate` c; here for noise that is jointly normal."""
-        covariance = noise_covariance(self.problem, reported, rows)
+        covariance = covariance_of_rows(self.problem, reported, rows)
         means = latent_means(self.problem, reported, rows, shift=shift)
         return normal_exponentials(means, np.einsum("nkk->nk", covariance), rate)
 
@@ -105,7 +93,7 @@ class Moments(ABC):
 
         Weighing by e^(c y_j) moves every mean by c times its covariance with y_j.
         """
-        covariance = noise_covariance(self.problem, reported, rows)
+        covariance = covariance_of_rows(self.problem, reported, rows)
         given = 0.0 if shift is None else shift
         each = [
             self.expectations(reported, rows, shift=rate * covariance[:, :, j] + given).chance
@@ -113,6 +101,10 @@ class Moments(ABC):
         ]
         size = self.exponentials(reported, rows, rate, shift=shift)
         return size[:, :, None] * np.stack(each, axis=1)
+
+    def latent(self, reported: Array, rows: Rows) -> Array:
+        """Return the mean (n, k) of every latent outcome, whatever is chosen."""
+        return latent_means(self.problem, reported, rows)
 
     def of_averages(self) -> Moments:
         """Return the moments to average over rows, which may take fewer points where simulated."""
@@ -131,7 +123,7 @@ class Moments(ABC):
         return
 
 
-def noise_covariance(problem: Problem, reported: Array, rows: Rows) -> Array:
+def covariance_of_rows(problem: Problem, reported: Array, rows: Rows) -> Array:
     """Return the covariance (n, k, k) of the noises of rows' alternatives, normal ones.
 
     It is (1, k, k) where all rows have the same.

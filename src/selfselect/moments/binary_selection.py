@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.kernels.bivariate import bivariate_terms, log_bivariate_cdf
-from selfselect.kernels.special import ndtr
-from selfselect.kernels.tails import INV_SQRT_TWO_PI, log_cdf
+from selfselect.kernels.orthants import bivariate_terms, log_bivariate_cdf
+from selfselect.kernels.tails import INV_SQRT_TWO_PI, log_cdf, ndtr
 from selfselect.moments.base import Expectations, latent_means
 from selfselect.moments.selection import SelectionMoments, carry_to_coefficients
-
-__all__ = ["BinarySelectionMoments"]
 
 Array = NDArray[np.float64]
 

@@ -12,8 +12,6 @@ from selfselect.moments.base import Moments
 from selfselect.problem.problem import Problem
 from selfselect.rules import direction_of, has_bounds, rank_of
 
-__all__ = ["is_joint", "moments_of"]
-
 
 def is_joint(problem: Problem) -> bool:
     """Say whether the choice depends on more than independent noise and known costs."""
@@ -45,11 +43,11 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
             )
         closed = problem.noise.gaussian and direction_of(rule) is not None
         if closed and len(labels) == 2:
-            from selfselect.moments.pair import PairMoments
+            from selfselect.moments.joint import PairMoments
 
             return PairMoments(problem, rule)
         if closed and len(labels) == 3 and not problem.layout.spreads:
-            from selfselect.moments.triple import TripleMoments
+            from selfselect.moments.joint import TripleMoments
 
             return TripleMoments(problem, rule)
         if direction_of(rule) is not None and not problem.noise.joint:
@@ -67,7 +65,7 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
         return JointMoments(problem, rule)
     ranked = rank_of(rule, len(labels)) is not None
     if problem.noise.known_correlation(labels) is not None or not (boxes or ranked):
-        from selfselect.moments.simulated import SimulatedMoments
+        from selfselect.moments.mixed import SimulatedMoments
 
         return SimulatedMoments(problem, rule)
     from selfselect.moments.margins import MarginMoments

@@ -1,10 +1,4 @@
-"""Moments where noise or estimated costs make the alternatives of a row depend on each other.
-
-A row of which nothing was recorded is the sum of all atoms there are: their weights add up to one,
-and those of an alternative to the chance that it is chosen. Derivatives are central differences: in
-the mean of every alternative, from which those in coefficients follow by the chain rule, and in
-every other parameter.
-"""
+"""Moments over all outcomes, and of two or three normal ones in closed form."""
 
 from __future__ import annotations
 
@@ -15,30 +9,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.kernels.status import MAYBE
+from selfselect.kernels.known_index import MAYBE
+from selfselect.kernels.orthants import log_bivariate_cdf
 from selfselect.likelihoods._pieces import noise_covariance, pieces_of, residuals_of
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,
     Moments,
     as_cells,
+    costs_of_rows,
+    covariance_of_rows,
     latent_means,
     with_outcome,
 )
-from selfselect.problem.batch import Batch
-from selfselect.problem.observation import Observation
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
+from selfselect.problem.batch import Batch, Observation
 from selfselect.problem.problem import Problem
+from selfselect.rules import direction_of
 from selfselect.threads import parallel_map
 
-__all__ = ["JointMoments", "joint_expectations"]
-
 Array = NDArray[np.float64]
+
+
+# Moments where noise or estimated costs make the alternatives of a row depend on each other.
+#
+# A row of which nothing was recorded is the sum of all atoms there are: their weights add up to
+# one, and those of an alternative to the chance that it is chosen. Derivatives are central
+# differences: in the mean of every alternative, from which those in coefficients follow by the
+# chain rule, and in every other parameter.
+
 
 AT_ONCE = 128
 """Rows whose expectations are integrated at once: each has some hundred atoms."""
 
 STEP = 1e-4
-"""Step of the differences, in scales of the noise or relative to the parameter."""
+"""Step of the differences, in scales of the noise or by how much a free parameter moves what is
+reported."""
 
 DRAWS = 128
 """Points of simulated chances, which are averaged over rows."""
@@ -93,27 +99,17 @@ class JointMoments(Moments):
                 values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
                 slope[:, position] += values @ by_mean
                 of_coefficients.add(int(position))
-        unit = _units_of_log_scales(problem)
+        # In the user's units: an outcome may be counted in millions, or in millionths.
+        sizes = np.linalg.norm(layout.report(layout.read(reported)).jacobian, axis=1)
         for position in set(range(len(reported))) - of_coefficients:
-            step = STEP * unit.get(position, max(abs(float(reported[position])), 0.1))
+            step = STEP * sizes[position]
             ends = []
             for way in (step, -step):
                 moved = reported.copy()
                 moved[position] += way
                 ends.append(weights @ self.cells(moved, rows))
-            slope[:, position] = (ends[0] - ends[1]) / (2.0 * step)
+            slope[:, position] = (ends[0] - ends[1]) / (2.0 * step) if step else 0.0
         return self.cells(reported, rows), slope
-
-
-def _units_of_log_scales(problem: Problem) -> dict[int, float]:
-    """Return how much each coefficient of a log scale matters, by its place among the reported."""
-    layout, first = problem.layout, int(problem.layout.starts[-1])
-    return {
-        int(layout.reported_extras[place - first]): 1.0 / float(problem.units.unit[column])
-        for spread in layout.spread_of
-        if spread is not None
-        for place, column in zip(spread.places, spread.columns, strict=True)
-    }
 
 
 def joint_expectations(
@@ -164,3 +160,117 @@ def joint_expectations(
     for _ in parallel_map(fill, range(0, n_rows, AT_ONCE)):
         pass
     return with_outcome(chance, given)
+
+
+# Moments of two jointly normal outcomes, in closed form.
+#
+# The first of two is chosen where :math:`D = \pm(y_1 - y_2) - (c_1 - c_2)` is positive, a normal
+# number with mean d and standard deviation s. With :math:`\delta = d/s`,
+#
+# .. math:: P(1) = \Phi(\delta), \qquad
+#    E[y_l; 1] = \mu_l \Phi(\delta) + \frac{\mathrm{cov}(y_l, D)}{s} \phi(\delta).
+
+
+NO_SPREAD = 1e-12
+"""Variance of the difference of two noises, over the sum of theirs, that is taken for none."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairMoments(JointMoments):
+    """Two alternatives, jointly normal noise, the largest or smallest outcome net of costs."""
+
+    quick: ClassVar[bool] = True
+
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        way = direction_of(self.rule)
+        assert way is not None
+        means = latent_means(self.problem, reported, rows, shift=shift)
+        covariance = covariance_of_rows(self.problem, reported, rows)
+        net = way * means - costs_of_rows(self.problem, reported, rows)
+        both = covariance[:, 0, 0] + covariance[:, 1, 1]
+        # A step of a numerical derivative may take a correlation at its boundary beyond one.
+        spread = np.sqrt(np.maximum(both - 2.0 * covariance[:, 0, 1], NO_SPREAD * both))
+        delta = (net[:, 0] - net[:, 1]) / spread
+        chance = np.stack([NORMAL.cdf(delta), NORMAL.cdf(-delta)], axis=1)
+        # cov(y_l, D)/s times the density, which is what the mean of y_l gains where D is positive.
+        gain = way * (covariance[:, :, 0] - covariance[:, :, 1]) / spread[:, None]
+        gain = gain * NORMAL.pdf(delta)[:, None]
+        available = rows.known.available
+        if available is not None:
+            alone = ~available.all(axis=1)
+            chance[alone], gain[alone] = available[alone], 0.0
+        given = np.full((len(rows), 2, 2), np.nan)
+        for chosen, sign in ((0, 1.0), (1, -1.0)):
+            likely = chance[:, chosen] >= NEGLIGIBLE
+            added = sign * gain[likely] / chance[likely][:, [chosen]]
+            given[likely, :, chosen] = means[likely] + added
+        return with_outcome(chance, given)
+
+    def of_averages(self) -> Moments:
+        return self
+
+
+# Moments of three jointly normal outcomes, in closed form.
+#
+# Alternative j is chosen where its differences from the other two, net of costs,
+# :math:`D_i = \pm(y_j - y_i) - (c_j - c_i)`, are both positive: two normal numbers with means
+# :math:`d_i`, standard deviations :math:`s_i` and correlation r. With :math:`\delta_i = d_i/s_i`,
+#
+# .. math:: P(j) = \Phi_2(\delta_1, \delta_2; r), \qquad
+#    E[y_l; j] = \mu_l P(j) + \sum_i \frac{\mathrm{cov}(y_l, D_i)}{s_i} \phi(\delta_i)\,
+#    \Phi\Big(\frac{\delta_{i'} - r \delta_i}{\sqrt{1 - r^2}}\Big),
+#
+# where :math:`i'` is the other of the two (Tallis 1961).
+
+
+FAR = 40.0
+"""Standard deviations by which any other alternative is ahead of one that is not available."""
+
+
+@dataclass(frozen=True, eq=False)
+class TripleMoments(PairMoments):
+    """Three alternatives, jointly normal noise of one covariance for all rows."""
+
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        way = direction_of(self.rule)
+        assert way is not None
+        means = latent_means(self.problem, reported, rows, shift=shift)
+        (covariance,) = covariance_of_rows(self.problem, reported, rows)
+        net = way * means - costs_of_rows(self.problem, reported, rows)
+        chance = np.empty((len(rows), 3))
+        given = np.full((len(rows), 3, 3), np.nan)
+        for chosen in range(3):
+            chance[:, chosen], gain = self._of(chosen, net, covariance, way, rows)
+            likely = chance[:, chosen] >= NEGLIGIBLE
+            added = gain[likely] / chance[likely][:, [chosen]]
+            given[likely, :, chosen] = means[likely] + added
+        return with_outcome(chance, given)
+
+    def _of(
+        self, chosen: int, net: Array, covariance: Array, way: float, rows: Rows
+    ) -> tuple[Array, Array]:
+        """Return the chance (n,) of an alternative, and what outcomes gain (n, 3) from its choice.
+
+        `covariance` is that of the outcomes; `way` is 1 where the largest is chosen, else -1.
+        """
+        others = [j for j in range(3) if j != chosen]
+        # Covariances of the outcomes with the two differences, and of these with each other.
+        along = way * (covariance[:, [chosen]] - covariance[:, others])
+        between = way * (along[[chosen]] - along[others])
+        spread = np.sqrt(np.diag(between))
+        r = float(between[0, 1] / (spread[0] * spread[1]))
+        delta = (net[:, [chosen]] - net[:, others]) / spread
+        available = rows.known.available
+        if available is not None:
+            delta = np.where(available[:, others], delta, FAR)
+        chance = np.exp(log_bivariate_cdf(delta[:, 0], delta[:, 1], r))
+        left = np.sqrt(1.0 - r * r)
+        edge = NORMAL.pdf(delta) * NORMAL.cdf((delta[:, ::-1] - r * delta) / left)
+        gain = edge @ (along / spread).T
+        if available is not None:
+            chance, gain = chance * available[:, chosen], gain * available[:, [chosen]]
+        return chance, gain

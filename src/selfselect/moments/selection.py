@@ -1,15 +1,4 @@
-r"""Moments of outcomes that a selection equation selects, in closed form.
-
-With the index :math:`m = z'\gamma`, u standard normal, and :math:`c_l` the covariance of outcome
-l's noise with u, alternative g is chosen where :math:`-a < u \le -b`. Beyond one cut point at zero
-:math:`a = m` and :math:`b = -\infty`, or :math:`a = \infty` and :math:`b = m`; ordered
-alternatives have m less the cut points below and above them.
-
-.. math:: P(g) = \Phi(a) - \Phi(b), \qquad
-   E[y_l; g] = \mu_l P(g) + c_l [\phi(a) - \phi(b)].
-
-One outcome alone (sample selection) has one alternative; its chance is that of being selected.
-"""
+"""Moments under a selection equation, and of one outcome where it is selected."""
 
 from __future__ import annotations
 
@@ -21,8 +10,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.special import ndtr
-from selfselect.kernels.tails import INV_SQRT_TWO_PI, interval_terms, log_cdf, mills_terms
+from selfselect.kernels.tails import INV_SQRT_TWO_PI, interval_terms, log_cdf, mills_terms, ndtr
 from selfselect.moments.base import (
     Expectations,
     Moments,
@@ -32,9 +20,21 @@ from selfselect.moments.base import (
 )
 from selfselect.noises.selection import SelectionCovariance
 
-__all__ = ["SelectionMoments", "carry_to_coefficients"]
-
 Array = NDArray[np.float64]
+
+
+# Moments of outcomes that a selection equation selects, in closed form.
+#
+# With the index :math:`m = z'\gamma`, u standard normal, and :math:`c_l` the covariance of outcome
+# l's noise with u, alternative g is chosen where :math:`-a < u \le -b`. Beyond one cut point at
+# zero :math:`a = m` and :math:`b = -\infty`, or :math:`a = \infty` and :math:`b = m`; ordered
+# alternatives have m less the cut points below and above them.
+#
+# .. math:: P(g) = \Phi(a) - \Phi(b), \qquad
+#    E[y_l; g] = \mu_l P(g) + c_l [\phi(a) - \phi(b)].
+#
+# One outcome alone (sample selection) has one alternative; its chance is that of being selected.
+
 Ends = tuple[int | None, int | None]
 
 
@@ -268,3 +268,51 @@ class _Group:
 def _density(a: Array | None) -> Any:
     """Evaluate the standard normal density; none where there is no end."""
     return 0.0 if a is None else INV_SQRT_TWO_PI * np.exp(-0.5 * a * a)
+
+
+# Moments of one outcome that a selection equation selects, given that it is selected.
+#
+# The cells of a row hold :math:`E[y; s]`, the outcome where it is selected, times the chance of
+# that. A row that is not selected has no observed outcome, so that :math:`E[y; s]` is no mean of
+# anything, and depends on where outcomes are measured from. Here its place is taken by
+#
+# .. math:: E[y | s] = E[y; s] / P(s), \qquad
+#    \partial E[y | s] = \frac{\partial E[y; s]}{P(s)} - \frac{E[y; s]}{P(s)^2} \partial P(s).
+
+
+CHANCE, OUTCOME = 0, 1
+"""Where the cells of one alternative have its chance, and its outcome where it is selected."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSelectedMoments(Moments):
+    """The moments of `inner`, of one alternative, with its mean given that it is selected."""
+
+    inner: Moments
+
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        return self.inner.expectations(reported, rows, shift=shift)
+
+    def cells(self, reported: Array, rows: Rows) -> Array:
+        return _divided(self.inner.cells(reported, rows))
+
+    def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
+        cells, slope = self.inner.cells_and_slope(reported, rows, weights)
+        given = _divided(cells)
+        share = weights / _positive(cells[:, CHANCE])
+        _, of_outcome = self.inner.cells_and_slope(reported, rows, share)
+        _, of_chance = self.inner.cells_and_slope(reported, rows, share * given[:, OUTCOME])
+        slope[OUTCOME] = of_outcome[OUTCOME] - of_chance[CHANCE]
+        return given, slope
+
+
+def _positive(chance: Array) -> Array:
+    return np.maximum(chance, np.finfo(float).tiny)
+
+
+def _divided(cells: Array) -> Array:
+    given = cells.copy()
+    given[:, OUTCOME] /= _positive(cells[:, CHANCE])
+    return given

@@ -13,14 +13,13 @@ from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages, check_covariates_word, transform
 from selfselect.effects.base import EffectTable, effect_table, how_averaged, key_name
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
-from selfselect.multinomial.expectations import expect
-from selfselect.multinomial.predictions import NO_OTHERS, refuse_unidentified
-from selfselect.multinomial.two_steps import summed
+from selfselect.multinomial.pages import near_collinearity
+from selfselect.multinomial.result import NO_OTHERS, refuse_unidentified
+from selfselect.multinomial.two_steps import expect, summed
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
 
-__all__ = ["potential_outcomes", "treatment_effects"]
 
 Array = NDArray[np.float64]
 
@@ -131,7 +130,7 @@ def treatment_effects(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=(),
+        warnings=near_collinearity(fit),
         notes=notes,
         tested=True,
     )
@@ -163,7 +162,7 @@ def potential_outcomes(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=(),
+        warnings=near_collinearity(fit),
         notes=(),
     )
     return replace(made, notes=tuple(notes))

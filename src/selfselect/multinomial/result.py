@@ -1,4 +1,4 @@
-"""The result of a multinomial switching regression: estimates of both steps and what they say."""
+"""The result of a multinomial model, and its predictions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from numpy.typing import NDArray
 from selfselect.data.coding import Coding
 from selfselect.data.design import DataFacts
 from selfselect.data.rows import Rows
-from selfselect.errors import NoSuchResultError, OptionError, UnsupportedError
+from selfselect.errors import (
+    MissingRowsWarning,
+    NoSuchResultError,
+    OptionError,
+    UnsupportedError,
+    warn_user,
+)
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.statistics import TestResult
-from selfselect.multinomial.predictions import predict, refuse_level_scale
-from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
+from selfselect.inference.statistics import TestResult, interval_ends
+from selfselect.multinomial.corrections import Correction
+from selfselect.multinomial.two_steps import Model, TwoStepEstimate, choice_label, expect
 from selfselect.options import Intervals, Scale
 from selfselect.problem.parameters import Reported
-from selfselect.results.comparison import Comparison
 from selfselect.results.estimates import Estimates
+from selfselect.results.page_methods import Comparison
+from selfselect.results.predictions import check_scale, errors_of_rows, say_lacking, with_intervals
+from selfselect.results.tables import check_level
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
@@ -33,9 +41,103 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["MultinomialResult"]
-
 Array = NDArray[np.float64]
+
+
+# Predictions for rows, as far as a correction identifies them.
+
+
+KINDS = ("latent", "chance", "outcome", "given_seen")
+
+NO_LEVELS = (
+    "Dahl's correction has a constant of its own, so constants of outcomes, and with them levels, "
+    "are not identified"
+)
+NO_OTHERS = (
+    "Lee's correction says nothing of an outcome's noise where another alternative is chosen"
+)
+
+
+def refuse_unidentified(correction: Correction, *, others: bool) -> None:
+    """Refuse levels, and noise where another alternative is chosen, where they are unknown."""
+    better = "Use correction='dmf0', 'dmf1' or 'dmf2'."
+    if not correction.levels:
+        raise UnsupportedError(f"{NO_LEVELS}. {better}")
+    if others and not correction.others:
+        raise UnsupportedError(f"{NO_OTHERS}. {better}")
+
+
+def refuse_level_scale(scale: str) -> None:
+    """Refuse means of the outcome itself where its logarithm was modelled."""
+    check_scale(scale)
+    if scale == "level":
+        raise UnsupportedError(
+            "scale='level' needs the whole distribution of the noise, and a multinomial switching "
+            "regression models only its mean where each alternative is chosen. Leave `scale` out. "
+            "For the logarithm of an outcome, exp(ATE) - 1 is the effect on the geometric mean."
+        )
+
+
+def predict(
+    fit: MultinomialResult, data: Any, kind: str, scale: str, level: float | None
+) -> pd.DataFrame | pd.Series[Any]:
+    """Predict for the rows of `data`, or for those of the fit where it is None."""
+    if kind not in KINDS:
+        raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
+    refuse_level_scale(scale)
+    if kind in ("latent", "given_seen"):
+        refuse_unidentified(fit.model.correction, others=kind == "given_seen")
+    if level is not None:
+        check_level(level)
+    if data is None:
+        rows, index = fit.own_rows(), fit.row_labels
+        assert index is not None
+        complete = np.ones(len(rows), dtype=bool)
+    else:
+        coded = fit.coding.code(data, with_known=True)
+        rows, index, complete = coded.rows, coded.index, coded.complete
+        if not complete.all():
+            warn_user(
+                say_lacking(int((~complete).sum()), len(index), "covariate", "predictions"),
+                MissingRowsWarning,
+            )
+
+    def in_place(found: Array) -> Array:
+        full = np.full((len(index), found.shape[1]), np.nan)
+        full[complete] = found
+        return full
+
+    def made(reported: Array) -> Array:
+        return _values(fit, reported, rows, kind)
+
+    labels = fit.alternatives
+    columns = pd.Index(labels, name="alternative")
+    if kind == "given_seen":
+        columns = pd.MultiIndex.from_product([labels, labels], names=["alternative", "seen"])
+    values = made(fit.values)
+    if level is not None:
+        errors = errors_of_rows(fit, made, values)
+        ends = interval_ends(values, errors, level, fit.covariance.df, share=kind == "chance")
+        each = [in_place(one) for one in (values, errors, *ends)]
+        return with_intervals(each[0], each[1], (each[2], each[3]), columns, index)
+    if kind == "outcome":
+        return pd.Series(in_place(values)[:, 0], index=index, name=fit.model.equations.outcome)
+    return pd.DataFrame(in_place(values), index=index, columns=columns)
+
+
+def _values(fit: MultinomialResult, reported: Array, rows: Rows, kind: str) -> Array:
+    expected = expect(fit.model, reported, rows)
+    if kind == "latent":
+        return expected.latent
+    if kind == "chance":
+        return expected.chance
+    if kind == "outcome":
+        return expected.outcome[:, None]
+    return expected.given.reshape(len(rows), -1)
+
+
+# The result of a multinomial switching regression: estimates of both steps and what they say.
+
 
 INSTEAD = {
     "choice_probabilities": "predict(kind='chance')",
@@ -66,17 +168,20 @@ class MultinomialResult(Estimates):
     row_labels : the caller's labels of the rows that were used; None likewise.
     influence : (n, m) what each row does to the estimates; None after a bootstrap.
     call : the call that made the fit, as code.
+    conditions : per outcome, how nearly its correction is a combination of its covariates, as a
+        condition number: see `two_steps.condition_numbers`. Empty in fits saved without it.
     """
 
     coding: Coding
     model: Model
-    found: TwoSteps
+    found: TwoStepEstimate
     covariance: Covariance
     facts: DataFacts
     rows: Rows | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
     influence: Array | None = field(default=None)
     call: str | None = field(default=None)
+    conditions: tuple[float, ...] = field(default=())
 
     @cached_property
     def reported(self) -> Reported:
@@ -199,7 +304,7 @@ class MultinomialResult(Estimates):
         intervals : ``"wald"``; there are no others.
         stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
-        from selfselect.multinomial.summary import summarise
+        from selfselect.multinomial.pages import summarise
 
         return summarise(self, level, intervals, stars=stars)
 
@@ -327,8 +432,7 @@ class MultinomialResult(Estimates):
         roy : a fit of `selfselect.fit` to the same rows and outcomes: there the largest (or
             smallest) outcome is chosen, here whatever a logit says.
         """
-        from selfselect.multinomial.comparison import comparison_table
-        from selfselect.multinomial.summary import compare_page
+        from selfselect.multinomial.pages import compare_page, comparison_table
 
         table = comparison_table(self, roy)
         return Comparison(table, partial(compare_page, self, table))
@@ -342,13 +446,13 @@ class MultinomialResult(Estimates):
             from a file does not have.
         level : of all intervals.
         """
-        from selfselect.multinomial.explain import explain
+        from selfselect.multinomial.pages import explain
 
         return explain(self, data, level=level)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
-        from selfselect.multinomial.archive import save
+        from selfselect.multinomial.door import save
 
         save(self, path)
 
@@ -361,7 +465,7 @@ class MultinomialResult(Estimates):
         level : of all intervals.
         command : the shell command that made the fit, shown as it is, if there was one.
         """
-        from selfselect.multinomial.report import compose
+        from selfselect.multinomial.pages import compose
         from selfselect.report.write import write_document
 
         write_document(lambda: compose(self, level, command), path, level=level)

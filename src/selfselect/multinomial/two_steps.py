@@ -1,16 +1,4 @@
-r"""Both steps and their joint covariance.
-
-Step one is the logit of the choice, step two least squares of each outcome on its covariates and
-the correction's regressors. With :math:`\gamma` the logit's coefficients, :math:`R_i` the
-regressors of a row and :math:`e_i` what they leave over, the second step solves
-:math:`\sum_i R_i(\gamma) e_i = 0`, so a row moves its estimates by
-
-.. math:: A^{-1}\Big(R_i e_i + \frac{\partial}{\partial\gamma'} \sum_l R_l e_l
-   \cdot H^{-1} s_i\Big),
-
-where :math:`s_i` is its score in the logit and H the logit's information. Standard errors are made
-of these influences, summed by rows or clusters.
-"""
+"""Both steps and their covariance, and what they expect of a row."""
 
 from __future__ import annotations
 
@@ -22,29 +10,43 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
-from selfselect.data.checks import refuse_unshown
+from selfselect.data.columns import refuse_unshown
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
-from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
-from selfselect.inference.cluster_totals import (
+from selfselect.inference.covariance import (
+    UNCORRECTED,
+    Bootstrap,
+    Covariance,
+    plain_meat,
+    resampled_estimates,
+)
+from selfselect.inference.dependence import (
+    Dependence,
     cluster_covariance,
     cluster_totals,
     count_in_rows,
     describe_clusters,
 )
-from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
-from selfselect.inference.dependence import Dependence
-from selfselect.multinomial.corrections import Correction
-from selfselect.multinomial.logit import Logit, fit_logit, scores
+from selfselect.multinomial.corrections import Correction, Logit, fit_logit, log_chances, scores
 from selfselect.rules.base import Label
 
-__all__ = [
-    "Model", "TwoSteps", "bootstrap_covariance", "influences", "recorded_rows", "robust_covariance",
-    "solve",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
+
+
+# Both steps and their joint covariance.
+#
+# Step one is the logit of the choice, step two least squares of each outcome on its covariates and
+# the correction's regressors. With :math:`\gamma` the logit's coefficients, :math:`R_i` the
+# regressors of a row and :math:`e_i` what they leave over, the second step solves
+# :math:`\sum_i R_i(\gamma) e_i = 0`, so a row moves its estimates by
+#
+# .. math:: A^{-1}\Big(R_i e_i + \frac{\partial}{\partial\gamma'} \sum_l R_l e_l
+#    \cdot H^{-1} s_i\Big),
+#
+# where :math:`s_i` is its score in the logit and H the logit's information. Standard errors are
+# made of these influences, summed by rows or clusters.
+
 Mask = NDArray[np.bool_]
 
 DEPENDENT = 1e-9
@@ -134,7 +136,7 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoSteps:
+class TwoStepEstimate:
     """Both steps, estimated.
 
     Attributes
@@ -178,7 +180,7 @@ def _standardising(z: Array, terms: Sequence[str]) -> Array:
     return turn
 
 
-def solve(model: Model, rows: Rows, start: TwoSteps | None = None) -> TwoSteps:
+def solve(model: Model, rows: Rows, start: TwoStepEstimate | None = None) -> TwoStepEstimate:
     """Estimate both steps.
 
     Parameters
@@ -203,7 +205,7 @@ def solve(model: Model, rows: Rows, start: TwoSteps | None = None) -> TwoSteps:
             _least_squares(regressors, rows.outcome[own], weights[own], label, model.own_terms(j))
         )
     choice = np.delete(logit.coefficients @ turn.T, model.base, axis=0)
-    return TwoSteps(np.concatenate([*values, choice.ravel()]), logit, turn)
+    return TwoStepEstimate(np.concatenate([*values, choice.ravel()]), logit, turn)
 
 
 def recorded_rows(rows: Rows, j: int) -> NDArray[np.intp]:
@@ -244,7 +246,42 @@ def _least_squares(
     return np.asarray(np.linalg.solve(r, q.T @ (outcome * root)) / lengths)
 
 
-def influences(model: Model, rows: Rows, found: TwoSteps) -> Array:
+def condition_numbers(model: Model, rows: Rows, found: TwoStepEstimate) -> tuple[float, ...]:
+    """Return how nearly corrections are combinations of covariates, one number per outcome.
+
+    It is the condition number of both together, each as a whole: with c their largest canonical
+    correlation, sqrt((1 + c) / (1 - c)). However a correction is written, and however covariates
+    are scaled or correlated with each other, it is the same. Standard errors of the outcome's
+    coefficients are up to half of it times those without a correction. A correction that leaves
+    constants open may be close to one.
+    """
+    numbers = []
+    for j in range(model.n_alternatives):
+        own = recorded_rows(rows, j)
+        root = np.sqrt(_weights(rows)[own])[:, None]
+        constant = None if model.correction.levels else root / np.linalg.norm(root)
+        regressors = model.correction.regressors(found.logit.log_chances[own], j, j).values
+        covariates = _basis(model.outcome_design(rows, j, own) * root, constant)
+        correction = _basis(regressors * root, constant)
+        left = np.linalg.svd(
+            covariates - correction @ (correction.T @ covariates), compute_uv=False
+        )
+        sine = min(float(left.min(initial=1.0)), 1.0)
+        numbers.append((1.0 + np.sqrt(1.0 - sine**2)) / max(sine, DEPENDENT))
+    return tuple(map(float, numbers))
+
+
+def _basis(columns: Array, without: Array | None) -> Array:
+    """Return an orthonormal basis (n, r) of what columns span beside a direction (n, 1)."""
+    lengths = np.sqrt((columns**2).sum(axis=0))
+    columns = columns / np.where(lengths > 0, lengths, 1.0)
+    if without is not None:
+        columns = columns - without @ (without.T @ columns)
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(left[:, sizes > DEPENDENT])
+
+
+def influences(model: Model, rows: Rows, found: TwoStepEstimate) -> Array:
     """Return what each row, by its weight, does to all estimates: (n, m)."""
     assert rows.chosen is not None and rows.outcome is not None
     weights, log_p = _weights(rows), found.logit.log_chances
@@ -305,7 +342,7 @@ def summed(
 
 
 def robust_covariance(
-    model: Model, rows: Rows, found: TwoSteps, *, kind: str, dependence: Dependence
+    model: Model, rows: Rows, found: TwoStepEstimate, *, kind: str, dependence: Dependence
 ) -> tuple[Covariance, Array]:
     """Return the covariance of all estimates, and the influences it is made of."""
     influence = influences(model, rows, found)
@@ -315,7 +352,7 @@ def robust_covariance(
 def bootstrap_covariance(
     model: Model,
     rows: Rows,
-    found: TwoSteps,
+    found: TwoStepEstimate,
     options: Bootstrap,
     dependence: Dependence,
     *,
@@ -339,3 +376,52 @@ def bootstrap_covariance(
         np.atleast_2d(np.cov(done, rowvar=False)),
         count_in_rows(rows, dependence.clusters),
     )
+
+
+# What the model expects of rows, at given parameters.
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What is expected of rows.
+
+    Attributes
+    ----------
+    chance : (n, k) of each alternative.
+    latent : (n, k) mean of every outcome; without its constant's level where that is unknown.
+    given : (n, k, k) mean of outcome l where g is chosen, at [row, l, g]; nan off the diagonal
+        where the correction says nothing of it.
+    """
+
+    chance: Array
+    latent: Array
+    given: Array
+
+    @property
+    def outcome(self) -> Array:
+        """The mean (n,) of the observed outcome."""
+        own = np.where(self.chance > 0, np.einsum("nll->nl", self.given), 0.0)
+        return np.asarray((self.chance * own).sum(axis=1))
+
+    @property
+    def cells(self) -> Array:
+        """Chances, latent means, and E[y_l; g] in one row each: (n, 2k + k²)."""
+        # What is expected of a group without anybody in it is no number.
+        chance = self.chance[:, None, :]
+        parts = np.where(chance > 0, self.given, 0.0) * chance
+        return np.hstack([self.chance, self.latent, parts.reshape(len(parts), -1)])
+
+
+def expect(model: Model, values: Array, rows: Rows) -> Expected:
+    """Return what the model expects of rows, at parameters as users read them."""
+    coefficients, corrections, choice = model.read(values)
+    log_p = log_chances(model.choice_design(rows), choice, rows.known.available)
+    k = model.n_alternatives
+    latent = np.column_stack(
+        [model.outcome_design(rows, j) @ own for j, own in enumerate(coefficients)]
+    )
+    given = np.full((len(rows), k, k), np.nan)
+    for g in range(k):
+        for j, regressors in model.correction.means(log_p, g).items():
+            given[:, j, g] = latent[:, j] + regressors @ corrections[j]
+    return Expected(np.exp(log_p), latent, given)

@@ -74,6 +74,7 @@ def as_drawn_noise(noise: Any) -> Any:
     if isinstance(noise, type) or not isinstance(noise, Noise):
         raise OptionError(
             f"{noise!r} is not a noise. Use 'independent', 'correlated', 'shared shock' or "
-            "'types', or an object such as selfselect.noises.Correlated(scale='common')."
+            "'types', or an object such as selfselect.noises.Correlated(scale='common') (call the "
+            "class: Independent(), not Independent)."
         )
     return noise

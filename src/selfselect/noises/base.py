@@ -12,14 +12,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.hermite import independent_means
-from selfselect.kernels.joint import Indices, JointTerms, Sides
-from selfselect.noises.shapes._family import Family
-from selfselect.noises.shapes.base import Shape
+from selfselect.kernels.joint import Indices, JointTerms, Sides, independent_means
+from selfselect.noises.shapes.base import Family, Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import Label
-
-__all__ = ["COMMON", "Begin", "Extra", "FittedNoise", "Noise", "Points"]
 
 Array = NDArray[np.float64]
 
@@ -345,7 +341,7 @@ class FittedNoise(ABC):
     ) -> Array:
         """Return means (5, n, k) of Hermite polynomials of the noises given each atom.
 
-        Each noise is put on the scale of its normal scores: see `kernels.hermite`. `extras` and
+        Each noise is put on the scale of its normal scores: see `kernels.joint`. `extras` and
         `keys` are those of `evaluate`.
         """
         del keys

@@ -12,16 +12,19 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.correlated_pair import correlated_pair_atoms, correlated_pair_means
 from selfselect.kernels.ghk import ghk_atoms, ghk_means
-from selfselect.kernels.joint import Indices, JointTerms, Sides
-from selfselect.noises._pairs import as_matrix, completed, fixed_pairs, name_limit
+from selfselect.kernels.joint import (
+    Indices,
+    JointTerms,
+    Sides,
+    correlated_pair_atoms,
+    correlated_pair_means,
+)
+from selfselect.noises._shaped import as_matrix, completed, fixed_pairs, name_limit, name_singular
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
 from selfselect.plain import archived
 from selfselect.rules.base import Label
-
-__all__ = ["CORRELATION", "Correlated"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +40,8 @@ MOMENT_DRAWS = 256
 """Points by which moments are simulated: tests sum them over rows, whose errors are unrelated."""
 
 NEARLY_ONE = 0.995
-"""A correlation this close to 1 or -1 may be running to its limit."""
+"""A correlation this close to 1 or -1 may be running to its limit, and so may correlations whose
+matrix has an eigenvalue that close to zero."""
 
 ONE = 0.99999
 """A correlation this close to 1 or -1 is at its limit."""
@@ -236,9 +240,19 @@ class Correlated(FittedNoise):
     ) -> str | None:
         del extras, known_scales
         free = [extra.fixed is None for extra in self.extras(alternatives)]
-        return name_limit(alternatives, covariance, free, NEARLY_ONE)
+        found = name_limit(alternatives, covariance, free, NEARLY_ONE)
+        return found or name_singular(alternatives, covariance, free, 1.0 - NEARLY_ONE)
 
     def at_limit(self, extras: Array) -> Array | None:
         near = (np.abs(extras) > NEARLY_ONE) & (np.abs(extras) < ONE)
-        closer = np.sign(extras) * (1.0 - CLOSER * (1.0 - np.abs(extras)))
-        return np.where(near, closer, extras) if near.any() else None
+        if near.any():
+            closer = np.sign(extras) * (1.0 - CLOSER * (1.0 - np.abs(extras)))
+            return np.where(near, closer, extras)
+        if not isinstance(self.correlation, str):
+            return None
+        # All correlations times the same number: what is left of the smallest eigenvalue shrinks.
+        k = round(0.5 + np.sqrt(0.25 + 2.0 * len(extras)))
+        left = float(np.linalg.eigvalsh(as_matrix(extras, k))[0])
+        if not 1.0 - ONE < left < 1.0 - NEARLY_ONE:
+            return None
+        return extras * (1.0 - CLOSER * left) / (1.0 - left)

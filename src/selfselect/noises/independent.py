@@ -15,10 +15,7 @@ from selfselect.kernels.joint import Indices, Sides
 from selfselect.noises.base import FittedNoise
 from selfselect.noises.shapes import Shape, find_shape
 from selfselect.plain import archived
-from selfselect.rules._labels import by_alternative
-from selfselect.rules.base import Label
-
-__all__ = ["Independent"]
+from selfselect.rules.base import Label, by_alternative
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.noises.base import FittedNoise
 from selfselect.plain import archived
-from selfselect.rules._labels import by_alternative
-from selfselect.rules.base import Label
-
-__all__ = ["KnownCovariance"]
+from selfselect.rules.base import Label, by_alternative
 
 Array = NDArray[np.float64]
 

@@ -17,8 +17,6 @@ from selfselect.noises.shapes._mixture import MixtureFamily
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.plain import archived
 
-__all__ = ["Mixture"]
-
 MOST = 8
 """Components that are tried at most."""
 

@@ -16,11 +16,6 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.plain import archived
 from selfselect.rules.base import Label
 
-__all__ = [
-    "BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "SelectionSign",
-    "TwoSteps",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 
 MILLS = "mills ratio"

@@ -12,17 +12,19 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.fused_joint import is_steep
-from selfselect.kernels.joint import Indices, JointTerms, Sides
-from selfselect.kernels.shared_shock import shared_shock_atoms, shared_shock_means
-from selfselect.noises._pairs import name_limit
+from selfselect.kernels.fused_unknown import is_steep
+from selfselect.kernels.joint import (
+    Indices,
+    JointTerms,
+    Sides,
+    shared_shock_atoms,
+    shared_shock_means,
+)
+from selfselect.noises._shaped import name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
 from selfselect.plain import archived
-from selfselect.rules._labels import by_alternative
-from selfselect.rules.base import Label
-
-__all__ = ["LOADING", "SharedShock"]
+from selfselect.rules.base import Label, by_alternative
 
 Array = NDArray[np.float64]
 

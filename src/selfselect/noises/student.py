@@ -11,11 +11,9 @@ import numpy as np
 from selfselect.errors import OptionError
 from selfselect.noises._shaped import Shaped
 from selfselect.noises.shapes import Shape
-from selfselect.noises.shapes._family import Family
 from selfselect.noises.shapes._student import FEWEST, StudentFamily, student_shape
+from selfselect.noises.shapes.base import Family
 from selfselect.plain import archived
-
-__all__ = ["Student"]
 
 
 @archived("student")

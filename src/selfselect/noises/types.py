@@ -11,13 +11,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.components import TypeMap, TypeValues
+from selfselect.kernels.mixture import TypeMap, TypeValues
 from selfselect.noises.base import Extra, FittedNoise
 from selfselect.noises.independent import Independent
 from selfselect.plain import archived
 from selfselect.rules.base import Label
-
-__all__ = ["BY_BIC", "Held", "Types", "type_label"]
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,6 @@ from selfselect.plots.base import (
     texts,
 )
 
-__all__ = ["bounds"]
-
 
 class HasBands(Protocol):
     """Anything with bounds of distributions: what `selfselect.bounds` returns."""

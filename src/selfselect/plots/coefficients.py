@@ -29,7 +29,6 @@ from selfselect.results.tables import check_level
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["coefficients"]
 
 MOST_TERMS = 12
 KINDS = (("naive", "least squares", "D", NAIVE), ("corrected", "corrected", "o", CORRECTED))

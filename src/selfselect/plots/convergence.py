@@ -13,8 +13,6 @@ from selfselect.plots.base import Marks, Picture, check_drawn, given_axes, new_a
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["convergence"]
-
 
 def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
     """Draw the steps of the solver.

@@ -22,7 +22,6 @@ from selfselect.plots.base import (
 if TYPE_CHECKING:
     from selfselect.effects.counterfactual import Counterfactual
 
-__all__ = ["counterfactual"]
 
 APART = 0.16
 

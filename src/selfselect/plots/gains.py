@@ -25,7 +25,6 @@ from selfselect.plots.base import (
 if TYPE_CHECKING:
     from selfselect.effects import Gains
 
-__all__ = ["gains"]
 
 Array = NDArray[np.float64]
 

@@ -24,8 +24,6 @@ from selfselect.plots.base import (
 if TYPE_CHECKING:
     from selfselect.effects import MarginalTreatment
 
-__all__ = ["mte"]
-
 
 def mte(found: MarginalTreatment, *, axes: Any = None) -> Picture:
     """Draw the mean gain by resistance, with its band; dashed outside the support.

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from selfselect.plots._along import draw_along, values_along
-from selfselect.plots.base import Picture, check_drawn, given_axes, new_axes, plain, short
+from selfselect.plots.base import (
+    Picture,
+    check_drawn,
+    draw_along,
+    given_axes,
+    new_axes,
+    plain,
+    short,
+    values_along,
+)
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
-
-__all__ = ["potential_outcomes"]
 
 
 def potential_outcomes(

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.moments.base import latent_means
 from selfselect.noises.shapes import Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
@@ -33,12 +33,11 @@ from selfselect.plots.base import (
     plain,
     short,
 )
-from selfselect.results.residuals import refuse_dependent_noise
+from selfselect.results.memberships import refuse_dependent_noise
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["qq"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

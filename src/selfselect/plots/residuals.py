@@ -21,14 +21,13 @@ from selfselect.plots.base import (
     plain,
     records,
     short,
+    walk_along,
 )
-from selfselect.plots.paths import walk_along
-from selfselect.results.residuals import generalised_residuals
+from selfselect.results.memberships import generalised_residuals
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["residuals"]
 
 Array = NDArray[np.float64]
 
@@ -71,6 +70,7 @@ def residuals(
     found = generalised_residuals(fit).to_numpy()
     means = latent_means(fit.problem, fit.values, rows)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    described = rows.known.described
     keep = np.linspace(0, len(rows) - 1, min(len(rows), most_points)).astype(int)
     if axes is None:
         axes = new_axes(len(labels), width=4.2, height=3.4, sharey=True)
@@ -79,8 +79,11 @@ def residuals(
     tables, marks = [], []
     for j, (axis, label) in enumerate(zip(axes, labels, strict=True)):
         x = means[:, j] if along is None else along
-        bins = _bins(x, found[:, j], weights)
-        axis.scatter(x[keep], found[keep, j], s=6, color=UNOBSERVED, alpha=0.6, lw=0, zorder=1)
+        # A case without a row for an alternative has no mean there, nor a residual.
+        known = np.ones(len(rows), dtype=bool) if described is None else described[:, j]
+        bins = _bins(x[known], found[known, j], weights[known])
+        drawn = keep[known[keep]]
+        axis.scatter(x[drawn], found[drawn, j], s=6, color=UNOBSERVED, alpha=0.6, lw=0, zorder=1)
         axis.axhline(0.0, color=INK, lw=1.0, zorder=2)
         axis.errorbar(
             bins["value"], bins["mean"], yerr=Z * bins["std_error"], fmt="o", ms=4.5,

@@ -13,7 +13,6 @@ from selfselect.plots.base import Marks, Picture, check_drawn, given_axes, new_a
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["responsibilities"]
 
 MOST_POINTS = 240
 WINDOWS = 40

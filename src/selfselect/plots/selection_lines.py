@@ -18,18 +18,18 @@ from selfselect.plots.base import (
     UNOBSERVED,
     Drawn,
     Marks,
+    Path,
     check_drawn,
     given_axes,
     new_axes,
     plain,
     texts,
+    walk_along,
 )
-from selfselect.plots.paths import Path, walk_along
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["LinesPicture", "selection_lines"]
 
 Array = NDArray[np.float64]
 

@@ -23,8 +23,6 @@ from selfselect.plots.base import (
 )
 from selfselect.results.sensitivity import Sensitivity
 
-__all__ = ["sensitivity"]
-
 
 def sensitivity(
     found: Sensitivity, quantities: Sequence[str] | None = None, *, axes: Any = None

@@ -25,7 +25,6 @@ from selfselect.solvers.base import same_optimum
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["starts"]
 
 MOST_NAMES = 40
 ENDS = (

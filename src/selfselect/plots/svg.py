@@ -23,8 +23,6 @@ import numpy as np
 from selfselect.plots.base import Marks, need_matplotlib
 from selfselect.visible import left_to_right
 
-__all__ = ["ONE_BY_ONE", "Drawing", "draw_svg", "page_axes", "page_style"]
-
 SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "selfselect",

@@ -24,11 +24,8 @@ from numpy.typing import NDArray
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
 from selfselect.noises.base import COMMON, Extra, FittedNoise
 from selfselect.problem.placement import Placement
-from selfselect.problem.ties import shared_label
-from selfselect.problem.units import Units
+from selfselect.problem.units import Units, shared_label
 from selfselect.rules.base import Label
-
-__all__ = ["COMMON", "LOG_SCALE", "SCALE", "Layout", "Reported", "flat_names", "is_of_scale"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

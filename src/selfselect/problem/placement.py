@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import Equation, Equations
 from selfselect.errors import UnsupportedError
 from selfselect.noises.base import Extra, FittedNoise
-from selfselect.problem.ties import Ties
-from selfselect.problem.units import Units
-
-__all__ = ["Placement", "Spread"]
+from selfselect.problem.units import Ties, Units
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

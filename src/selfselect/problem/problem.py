@@ -1,4 +1,4 @@
-"""The problem: equations, rule and noise put together, with no rows in it."""
+"""Equations, rule and noise; what of them cannot be right is said before the fit."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import DataError, OptionError, RuleError, UnsupportedError
 from selfselect.noises import FittedNoise
+from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.parameters import Layout
 from selfselect.problem.units import Units, by_columns
-from selfselect.rules import direction_of, rank_of
+from selfselect.rules import direction_of, is_trusted, rank_of
 from selfselect.rules.base import SelectionRule
+from selfselect.rules.check import check_rows
 
 if TYPE_CHECKING:
     from selfselect.likelihoods.base import Likelihood
-
-__all__ = ["Problem"]
+    from selfselect.samplers import Target
 
 Array = NDArray[np.float64]
+
+
+# The problem: equations, rule and noise put together, with no rows in it.
+
 
 FARTHEST = 50.0
 """Logarithm of how far a row's scale may be from that at the centre. Trial steps of a search lead
@@ -190,3 +196,175 @@ class Problem:
     def has_known_costs(self) -> bool:
         """Whether the rule weighs outcomes by known costs."""
         return bool(getattr(self.rule, "cost", None))
+
+
+# Gram matrices of covariates and outcome: what least squares and checks of rank need of rows.
+
+
+def sum_grams(problem: Problem, batch: Batch) -> Parts:
+    """Return Z'Z per alternative over a batch, Z = [covariates, outcome] in internal units."""
+    rows = batch.rows
+    assert rows.outcome is not None
+    outcome, weights = problem.units.limits(rows.outcome), rows.weights
+    if problem.partial:
+        recorded = ~np.isnan(outcome)
+        weights = recorded * (1.0 if weights is None else weights)
+        outcome = np.where(recorded, outcome, 0.0)
+
+    def gram(columns: tuple[int, ...]) -> Array:
+        # Columns lie one after the other; turning them around takes longer than their products.
+        joined = np.empty((len(columns) + 1, len(outcome))).T
+        joined[:, :-1] = problem.units.design(rows.covariates, columns)
+        joined[:, -1] = outcome
+        weighted = joined if weights is None else joined * weights[:, None]
+        return np.asarray(joined.T @ weighted)
+
+    return Parts(by_columns(problem.equations, gram))
+
+
+def sum_columns(problem: Problem, batch: Batch) -> Array:
+    """Return the sums of the first alternative's covariates over a batch, in internal units."""
+    equation, weights = problem.equations.each[0], batch.rows.weights
+    design = problem.units.design(batch.rows.covariates, equation.columns)
+    return design.sum(axis=0) if weights is None else np.asarray(weights @ design)
+
+
+# Probing a rule on the rows it is to explain, before anything is fitted to them.
+
+
+PROBED_ROWS = 2_000
+STEPS = 12
+REACH = 1.5
+"""Spread of the latent outcomes that are probed, in standard deviations of the outcome."""
+
+
+def probe_rule(problem: Problem, rows: Rows, rng: Generator) -> None:
+    """Raise where a user's rule breaks a promise on a sample of the rows.
+
+    Points of the explaining sets are found by chance and by sampling. What the rule then says of
+    them, of their projections, and of points between two of them, must agree.
+    """
+    if is_trusted(problem.rule) or problem.index != "known":
+        return
+    # Imported here: most rules need no probing, and fits should start quickly.
+    from selfselect.samplers import EllipticalSlice, Target
+
+    which = np.arange(len(rows))
+    if len(rows) > PROBED_ROWS:
+        which = np.sort(rng.choice(len(rows), PROBED_ROWS, replace=False))
+    part = rows.take(which)
+    assert part.chosen is not None and part.outcome is not None
+    shape = (len(part), problem.equations.n_alternatives)
+    target = Target(
+        problem.ordered_rule,
+        part.chosen,
+        part.outcome,
+        np.full(shape, float(np.mean(part.outcome))),
+        np.full(shape[1], REACH * max(float(np.std(part.outcome)), 1e-12)),
+        known=part.known,
+    )
+    _check_choices(target, rng)
+    sampler = EllipticalSlice()
+    first = second = sampler.init(target, rng)
+    for _ in range(STEPS):
+        first = sampler.step(target, first, rng).latent
+        second = sampler.step(target, second, rng).latent
+        found = check_rows(target.rule, first, second, part.chosen, part.outcome, part.known, rng)
+        if not found:
+            raise RuleError(f"The rule {type(problem.rule).__name__} is inconsistent. {found}")
+
+
+def _check_choices(target: Target, rng: Generator) -> None:
+    """Refuse choices that are no positions of alternatives."""
+    k = target.means.shape[1]
+    latent = target.center + target.deviations(rng)
+    chosen: Any = np.asarray(target.rule.choose(latent, target.known))
+    if chosen.shape != (len(latent),) or not np.issubdtype(chosen.dtype, np.integer):
+        raise RuleError(
+            f"choose must return one integer per row; it returned {chosen.dtype} of shape "
+            f"{chosen.shape} for latent outcomes of shape {latent.shape}."
+        )
+    wrong = (chosen < 0) | (chosen >= k)
+    if wrong.any():
+        raise RuleError(
+            f"choose must return positions from 0 to {k - 1}, since there are {k} alternatives; "
+            f"it returned {int(chosen[wrong][0])}."
+        )
+
+
+# Alternatives whose outcome was never recorded: what of them can be found at all.
+#
+# With two alternatives, of which h is silent, rows tell the outcome of the other, j, and the sign
+# of :math:`y_h - y_j`. Stretching that difference by any factor leaves all of it as it was: it
+# moves the coefficients, scale and correlation of h together. Fixing one of the latter, or
+# something whose part in the difference is known (a covariate of j alone, a known cost by row),
+# takes that freedom away.
+
+
+def refuse_unidentified(problem: Problem, rows: Rows) -> None:
+    """Refuse models in which nothing determines an alternative without recorded outcomes."""
+    if not problem.partial or problem.index == "unknown":
+        return
+    for h in range(problem.equations.n_alternatives):
+        if _never_recorded(h, rows):
+            _refuse_confounded_costs(problem, h)
+            if problem.equations.n_alternatives == 2:
+                _refuse_free_stretch(problem, rows, h)
+
+
+def _never_recorded(h: int, rows: Rows) -> bool:
+    """Say whether no row has an outcome, or limits of one, that may be the alternative's."""
+    assert rows.outcome is not None and rows.chosen is not None
+    known = ~np.isnan(rows.outcome)
+    if rows.between is not None:
+        known |= np.isfinite(rows.between).any(axis=1)
+    maybe = rows.chosen < 0
+    if rows.possible is not None:
+        maybe &= rows.possible[:, h]
+    return not (known & ((rows.chosen == h) | maybe)).any()
+
+
+def _refuse_confounded_costs(problem: Problem, h: int) -> None:
+    equations = problem.equations
+    silent = equations.each[h]
+    for cost in equations.costs:
+        # Of two alternatives, the cost of one is the other's as well, with its sign turned.
+        if cost.alternative != silent.alternative and equations.n_alternatives > 2:
+            continue
+        both = [term for term in cost.terms if term in silent.terms]
+        if both:
+            raise DataError(
+                f"No outcome of {silent.alternative!r} is recorded, so the cost of "
+                f"{cost.alternative!r} and the outcome of {silent.alternative!r} cannot be told "
+                f"apart in {', '.join(map(repr, both))}: the choice depends only on their "
+                "difference. Leave these terms out of one of the two (write '- 1' for no "
+                f"constant), or record some outcomes of {silent.alternative!r}."
+            )
+
+
+def _refuse_free_stretch(problem: Problem, rows: Rows, h: int) -> None:
+    layout, equations = problem.layout, problem.equations
+    n_extras = len(problem.noise.extras(equations.alternatives))
+    place = int(layout.starts[-1])
+    joined = (layout.position[place : place + n_extras] >= 0).any()
+    own_scale = layout.scales is None and not layout.common
+    if problem.noise.independent or not joined or not own_scale:
+        return
+    silent, other = equations.each[h], equations.each[1 - h]
+    in_costs = {term for cost in equations.costs for term in cost.terms}
+    if any(term not in silent.terms and term not in in_costs for term in other.terms):
+        return
+    costs = rows.known.costs
+    if costs is not None and np.ptp(costs[:, 1] - costs[:, 0]) > 0:
+        return
+    label = silent.alternative
+    raise DataError(
+        f"No outcome of {label!r} is recorded, and noise is {problem.noise.name.split(';')[0]}: "
+        f"then its scale, its coefficients and what it shares with {other.alternative!r} cannot be "
+        "told apart, since choices show on which side the difference of both lies and not how "
+        f"large it is. Any of these would identify it: a covariate in the equation of "
+        f"{other.alternative!r} that is left out of that of {label!r}; a known cost that differs "
+        "between rows; noise with scale='common'; a fixed correlation, as in "
+        "noises.Correlated(correlation=0.5); independent noise; some recorded outcomes, or limits "
+        f"of them, of {label!r}."
+    )

@@ -1,49 +1,186 @@
-"""The chapters of a report: what each says of a fit."""
+"""Chapters of the report: charts, covariates, and what the model says."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect import plots
-from selfselect.plots.paths import columns_of
-from selfselect.report.charts import along, chart, lines_shown
-from selfselect.report.covariates import covariate_tables
+from selfselect.errors import SelfSelectError, UnsupportedError
+from selfselect.plots.base import columns_of, grid_of, is_category
+from selfselect.plots.svg import ONE_BY_ONE, draw_svg, page_axes, page_style
 from selfselect.report.document import (
+    Choice,
     Code,
     Findings,
     Folded,
     Heading,
     Paragraph,
     Part,
+    Pictures,
     Section,
+    listed,
 )
-from selfselect.report.numbers import format_count, format_number
-from selfselect.report.page import Block
-from selfselect.report.question import listed
+from selfselect.report.page import Block, format_count, format_number
 from selfselect.report.summary import compare_page
-from selfselect.results.rejections import assumptions_tested
-from selfselect.results.specification import tests_of_noise
+from selfselect.results.rejections import assumptions_tested, tests_of_noise
 from selfselect.solvers.base import starts_at_best
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "comparison_chapter",
-    "data_chapter",
-    "diagnosis_chapter",
-    "estimates_chapter",
-    "membership_chapter",
-    "outcome_table",
-    "reproduction",
-    "reproduction_chapter",
-    "without_rows",
-]
+
+# The pictures of a report: as many as the page can carry, or a sentence in their place.
+
+
+MOST_COVARIATES = 6
+MOST_PANELS = 18
+"""Panels of all pictures along covariates: each takes some 15 kB and a tenth of a second."""
+
+MOST_INCHES = 20.0
+"""Height of a panel."""
+
+
+def chart(
+    name: str,
+    caption: str,
+    draw: Callable[[tuple[Any, ...]], Any],
+    *,
+    panels: int = 1,
+    **size: Any,
+) -> Pictures | Paragraph:
+    """Draw one picture, or say why it cannot be drawn.
+
+    Parameters
+    ----------
+    name : unique on the page.
+    caption : what it shows and how to read it.
+    draw : draws on the given axes and returns a picture of the plots room.
+    panels : how many axes it needs.
+    size : of each panel, as `page_axes` takes it.
+    """
+    if panels > MOST_PANELS or size.get("height", 0.0) > MOST_INCHES:
+        return Paragraph("No plot: there are too many alternatives.")
+    with ONE_BY_ONE:
+        try:
+            with page_style():
+                picture = draw(page_axes(panels, **size))
+        except SelfSelectError as error:
+            return Paragraph(f"No picture here. {error}")
+        return Pictures(draw_svg(picture, name, caption), caption)
+
+
+def lines_shown(fit: FitResult) -> list[str]:
+    """Return the columns lines are drawn along: numbers, and the first few where there are many."""
+    try:
+        table = columns_of(fit)
+    except UnsupportedError:
+        return list(fit.problem.equations.covariates[:1])
+    most = max(1, min(MOST_COVARIATES, MOST_PANELS // fit.problem.equations.n_alternatives))
+    return [str(name) for name in table if not is_category(table[name])][:most]
+
+
+def along(
+    name: str,
+    columns: Sequence[str],
+    caption: Callable[[str], str],
+    draw: Callable[[str, tuple[Any, ...]], plots.Picture | plots.LinesPicture],
+    **size: Any,
+) -> Choice | Pictures | Paragraph:
+    """Draw one picture along each column, to choose from."""
+    options: list[tuple[str, Pictures]] = []
+    for number, column in enumerate(columns, 1):
+        made = chart(f"{name}-{number}", caption(column), partial(draw, column), **size)
+        if isinstance(made, Paragraph):
+            return made
+        options.append((column, made))
+    shown = one_of("covariate", options)
+    return shown[0] if shown else Paragraph("There is no covariate to plot against.")
+
+
+def one_of(
+    subject: str, options: Sequence[tuple[str, Pictures]]
+) -> tuple[Choice] | tuple[Pictures] | tuple[()]:
+    """Return pictures to choose from, the picture itself where there is one, or nothing."""
+    if len(options) > 1:
+        return (Choice(subject, tuple(options)),)
+    return (options[0][1],) if options else ()
+
+
+# The covariates of a fit in tables: numbers by their moments, categories by their shares.
+
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def covariate_tables(fit: FitResult) -> list[Block]:
+    """Describe the columns of the formulas, for all rows and where each alternative was chosen.
+
+    Categories stand in their own order where they have one; of many the commonest are shown. Rows
+    count by their weights.
+    """
+    table, chosen, weights = columns_of(fit), fit.rows.chosen, fit.rows.weights
+    counts = np.ones(len(table)) if weights is None else weights
+    labels = fit.problem.equations.alternatives if chosen is not None else ()
+    groups: list[Mask] = [np.asarray(chosen == j) for j in range(len(labels))]
+    numbers = [name for name in table if not is_category(table[name])]
+    where = ", and where each was chosen" if labels else ""
+    where += "" if weights is None else " (weighted)"
+    made = []
+    if numbers:
+        header = ("", "mean", "std dev", "smallest", "largest", *(f"mean, {one}" for one in labels))
+        lines = tuple(_numbers(str(name), table[name], groups, counts) for name in numbers)
+        made.append(Block(f"Covariates that are numbers{where}", header, lines))
+    for name in table:
+        if is_category(table[name]):
+            rows = "rows" if weights is None else "sum of weights"
+            header = ("", rows, "share", *(f"share, {one}" for one in labels))
+            title = f"{name}, shares of its categories{where}"
+            made.append(Block(title, header, _shares(table[name], groups, counts)))
+    return made
+
+
+def _numbers(
+    name: str, column: pd.Series[Any], groups: list[Mask], counts: Array
+) -> tuple[str, ...]:
+    values = column.to_numpy(dtype=float)
+    recorded = ~np.isnan(values) & (counts > 0)
+    known, own = values[recorded], counts[recorded]
+    mean = np.average(known, weights=own)
+    spread = np.sqrt(np.average((known - mean) ** 2, weights=own))
+    found = [mean, spread, known.min(), known.max()]
+    for group in groups:
+        here = recorded & group
+        found.append(np.average(values[here], weights=counts[here]) if here.any() else np.nan)
+    return (name, *(format_number(float(number)) for number in found))
+
+
+def _shares(
+    column: pd.Series[Any], groups: list[Mask], counts: Array
+) -> tuple[tuple[str, ...], ...]:
+    recorded = column.notna().to_numpy() & (counts > 0)
+    lines = []
+    for label in grid_of(column[recorded]):
+        here = (column == label).to_numpy(dtype=bool, na_value=False)
+        shares = [_share(here, group & recorded, counts) for group in (recorded, *groups)]
+        lines.append((str(label), format_count(counts[here].sum()), *shares))
+    return tuple(lines)
+
+
+def _share(here: Mask, group: Mask, counts: Array) -> str:
+    return f"{100 * np.average(here[group], weights=counts[group]):.1f}%" if group.any() else ""
+
+
+# The chapters of a report: what each says of a fit.
+
 
 PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "matplotlib")
 MOST_POINTS = 600

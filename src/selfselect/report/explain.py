@@ -16,13 +16,11 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import p_value_in_words
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import SCALE
-from selfselect.report.document import Paragraph, Section
+from selfselect.report.document import Paragraph, Section, listed, pairs_compared, selected
 from selfselect.report.page import Page
-from selfselect.report.question import listed, pairs_compared, selected
-from selfselect.results.distinct import hardly_distinct
-from selfselect.results.levels import asked_logarithm
-from selfselect.results.overfitting import too_many
+from selfselect.results.overfitting import hardly_distinct, too_many
 from selfselect.results.page_methods import VERDICT
+from selfselect.results.predictions import asked_logarithm
 from selfselect.results.rejections import assumptions_tested, rejections, what_to_try
 from selfselect.results.tables import DIFFERENCE, check_level
 
@@ -32,18 +30,6 @@ if TYPE_CHECKING:
     from selfselect.options import Scale
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "NO_ROWS",
-    "Explanation",
-    "beside_least_squares",
-    "effects_in_words",
-    "explain",
-    "in_words",
-    "means_in_words",
-    "rows_in_words",
-    "said_in_per_cent",
-    "verdict_chapter",
-]
 
 MOST_ALTERNATIVES = 12
 """Alternatives up to which effects on those who choose each are said: they grow with the square."""
@@ -165,7 +151,9 @@ def _between_alternatives(
     # Labels such as yes and no, or 1 and 0, mean nothing without the column that holds them.
     column = fit.facts.chosen if fit.facts.case is None else None
     of = f" of {column}" if column and fit.problem.index == "known" else ""
-    about = f"Effect{of} on {unit}{rows_in_words(fit, data)}"
+    lacking = fit.has_rows and data is None and fit.rows.known.described is not None
+    where = " over the cases with a row for both" if lacking else ""
+    about = f"Effect{of} on {unit}{where}{rows_in_words(fit, data)}"
     said, warnings = effects_in_words(about, labels, fit.shares.to_list(), ask, per_cent=per_cent)
     return [said], tuple(one for one in warnings if one not in _of_tests(fit))
 
@@ -189,15 +177,24 @@ def effects_in_words(
     """
     said: list[str] = []
     warnings: list[str] = []
+    refused: dict[str, UnsupportedError] = {}
     for to, versus in pairs_compared(labels, shares):
-        found = ask(to, versus)
+        try:
+            found = ask(to, versus)
+        except UnsupportedError as error:
+            refused[f"{to} instead of {versus}"] = error
+            continue
         warnings += found.warnings
         words = AGAIN if said else SPELLED
         said.append(f"{to} instead of {versus}: {_effects(found, words, to, per_cent)}")
+    if refused and not said:
+        raise next(iter(refused.values()))
     n_pairs = comb(len(labels), 2)
-    if n_pairs > len(said):
+    n_left = n_pairs - len(said) - len(refused)
+    said += [f"{pair}: not known (treatment_effects says why)" for pair in refused]
+    if n_left:
         said.append(
-            f"the other {n_pairs - len(said)} of {n_pairs} pairs are left out here "
+            f"the other {n_left} of {n_pairs} pairs are left out here "
             "(treatment_effects has any pair)"
         )
     return f"{about}. {'; '.join(said)}.", warnings

@@ -9,13 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.coding import check_known
-from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
-from selfselect.data.selection_coding import cut_names
-from selfselect.data.sizes import refuse_beyond_memory
-from selfselect.data.terms import Factor, Method, Term, parse_side
+from selfselect.data.equations import (
+    INTERCEPT,
+    SELECTION,
+    Equation,
+    Equations,
+    Factor,
+    Method,
+    Term,
+    parse_side,
+)
+from selfselect.data.rows import refuse_beyond_memory
+from selfselect.data.selection_rows import cut_names
 from selfselect.errors import ArchiveError
-from selfselect.inference.moments import SUBJECTS
-from selfselect.rules._labels import by_alternative
+from selfselect.inference.simulation import SUBJECTS
+from selfselect.rules.base import by_alternative
 
 if TYPE_CHECKING:
     from selfselect.data.design import DataFacts
@@ -23,10 +31,6 @@ if TYPE_CHECKING:
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult, SavedAnswers
 
-__all__ = [
-    "check_clusters", "check_coder", "check_covariance", "check_equations", "check_facts",
-    "check_fit",
-]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -152,11 +156,11 @@ def check_fit(fit: FitResult, kept: SavedAnswers) -> None:
 
 def check_facts(facts: DataFacts, k: int) -> None:
     """Refuse facts that no data with so many alternatives has."""
-    if len(facts.formulas) != k or len(facts.counts) not in (0, k):
+    if len(facts.formulas) != k or not len(facts.counts) == len(facts.shown) in (0, k):
         raise ArchiveError("the facts are of another number of alternatives")
     numbers = [value for name, value in vars(facts).items() if name.startswith("n_")]
     low, high = facts.outcome_range
-    if min(*numbers, *facts.counts, 0) < 0 or facts.n_rows < 1 or not low <= high:
+    if min(*numbers, *facts.counts, *facts.shown, 0) < 0 or facts.n_rows < 1 or not low <= high:
         raise ArchiveError("the facts hold numbers that no data has")
     if not (0 < facts.weight_total < np.inf and np.isfinite([low, high]).all()):
         raise ArchiveError("the facts hold numbers that no data has")

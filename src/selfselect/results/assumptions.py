@@ -1,4 +1,4 @@
-"""The assumptions of the theory, measured on a fit."""
+"""What the theorems assume, measured, also before a fit."""
 
 from __future__ import annotations
 
@@ -9,20 +9,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
+from selfselect.data.rows import counted_rows
+from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.moments.choose import moments_of
 from selfselect.problem.problem import Problem
-from selfselect.results.diagnosis import RARE_SHARE, THIN
+from selfselect.results.diagnosis import RARE_SHARE, THIN, mass_quantiles
 from selfselect.results.memberships import expected_shares
-from selfselect.results.posed import Posed
-from selfselect.results.survival import Survival, measure_survival
-from selfselect.solvers.paper.normality import Normality, measure_normality
+from selfselect.results.refit import Posed
+from selfselect.solvers.paper.base import Normality, measure_normality
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Assumption", "Assumptions", "assumptions"]
-
 Array = NDArray[np.float64]
+
+
+# What the known-index theorem assumes, measured: survival, boundedness, thickness.
+
+
+SAMPLE = 2_000
+"""Rows whose chances are integrated for the thickness."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The quantities of Assumptions 1 and 2 of the theory.
+
+    Attributes
+    ----------
+    longest, typical : length of the covariate vector, constant included: largest, and root mean
+        square, in standard deviations of the covariates.
+    conditioning : smallest eigenvalue of their mean square, over all equations.
+    masses : mass of the explaining sets at the 0, 1, 5 and 50% quantiles.
+    thickness, thinnest : smallest eigenvalue of the mean of P(chosen | x) x x', and whose it is.
+    """
+
+    longest: float
+    typical: float
+    conditioning: float
+    masses: tuple[float, float, float, float]
+    thickness: float
+    thinnest: object
+
+
+def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
+    """Measure what the theorem assumes on a sample of the rows, at given free parameters."""
+    rows = counted_rows(engine.sample(SAMPLE, np.random.default_rng(0)).rows)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    chance = moments_of(problem).chances(problem.layout.report(free).values, rows)
+    lengths, conditioning, thickness = [], [], []
+    for j, design in enumerate(problem.designs(rows)):
+        lengths.append(np.einsum("np,np->n", design, design))
+        conditioning.append(_smallest(design, weights, 1.0))
+        thickness.append(_smallest(design, weights, chance[:, j]))
+    squares = np.max(lengths, axis=0)
+    natural = problem.layout.natural(free)
+    masses = mass_quantiles(problem, engine, natural, [0.0, 0.01, 0.05, 0.5])
+    thinnest = int(np.argmin(thickness))
+    return Survival(
+        longest=float(np.sqrt(squares.max())),
+        typical=float(np.sqrt(np.average(squares, weights=weights))),
+        conditioning=min(conditioning),
+        masses=tuple(masses.tolist()),
+        thickness=thickness[thinnest],
+        thinnest=problem.equations.alternatives[thinnest],
+    )
+
+
+def _smallest(design: Array, weights: Array, chance: Array | float) -> float:
+    gram = design.T @ (design * (weights * chance)[:, None]) / weights.sum()
+    return float(max(np.linalg.eigvalsh(gram)[0], 0.0))
+
+
+# The assumptions of the theory, measured on a fit.
+
 
 FAR = 10.0
 """Times the typical length of a covariate vector beyond which a row is out on its own."""
@@ -86,8 +147,9 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
 
     With an unknown index, Δ is the largest number for which the separability assumption (A)
     holds, :math:`|w_i'w_j|/|w_j| + \Delta \le |w_j|` for all i and j. Covariates are standard
-    normal in Definition 4; tested are the mean (where there is no intercept), skewness and fourth
-    moments of all of them together, after a linear map that makes them uncorrelated.
+    normal in Definition 4: slopes, those of B too, are then of the covariates after a linear map
+    that makes them uncorrelated, with variance one. Tested are the mean (where there is no
+    intercept), skewness and fourth moments of all of them together, after that map.
 
     With a known index (Theorem 1): C bounds the covariates; every alternative is chosen with
     probability at least α/k; explaining sets have mass at least α. The smallest mass goes to zero
@@ -128,12 +190,16 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
     else:
         free = fit.solution.free
     slopes = _standardised_slopes(problem, free)
+    unknown = problem.index == "unknown"
+    if unknown:
+        normality = measure_normality(problem, engine)
+        slopes = _of_uncorrelated(slopes, normality.covariance)
     bound = float(np.linalg.norm(slopes, axis=1).max())
     shares = np.array(fit.facts.counts, dtype=float)
     shares = shares / shares.sum() if shares.size else expected_shares(problem, engine, free)
     smallest = float(shares.min())
-    if problem.index == "unknown":
-        of_index = (*_unknown(slopes), _normal(measure_normality(problem, engine)))
+    if unknown:
+        of_index = (*_unknown(slopes), _normal(normality))
     else:
         of_index = _known(measure_survival(problem, engine, free), len(shares), smallest)
     return Assumptions(
@@ -246,14 +312,21 @@ def _known(found: Survival, k: int, smallest: float) -> tuple[Assumption, ...]:
 
 
 def _standardised_slopes(problem: Problem, free: Array) -> Array:
-    """Return the slopes (k, D) over all covariates, zero where an equation leaves one out."""
+    """Return the slopes (k, p) of the covariates that equations have, zero where one lacks it."""
     equations, units = problem.equations, problem.units
     values = problem.layout.report(free).values
     scales = problem.layout.central_scales(values)
     slopes = np.zeros((equations.n_alternatives, len(equations.covariates)))
+    used = sorted({c - 1 for one in equations.each for c in one.columns if c})
     coefficients = problem.layout.coefficients_of(values)
     for j, (equation, own) in enumerate(zip(equations.each, coefficients, strict=True)):
         for term, column, value in zip(equation.terms, equation.columns, own, strict=True):
             if term != INTERCEPT:
                 slopes[j, column - 1] += value * units.unit[column] / scales[j]
-    return slopes
+    return slopes[:, used]
+
+
+def _of_uncorrelated(slopes: Array, covariance: Array) -> Array:
+    """Return slopes of covariates that a linear map made uncorrelated, with variance one."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(slopes @ (vectors * np.sqrt(np.maximum(values, 0.0))))

@@ -27,8 +27,8 @@ from selfselect.errors import UnsupportedError
 from selfselect.inference.evidence import why_no_moment_test
 from selfselect.problem.problem import Problem
 from selfselect.results.simulated_departures import (
+    SimulatedWorld,
     Simulation,
-    World,
     naive_slopes,
     slope_places,
     slope_units,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Departures", "measure_departures", "measured_quickly", "why_not_measured"]
 
 Array = NDArray[np.float64]
 
@@ -194,7 +193,11 @@ def measure_departures(fit: FitResult) -> Departures | str:
 
 
 def _result(
-    fit: FitResult, simulation: Simulation, size: Array, plain: World, world: World
+    fit: FitResult,
+    simulation: Simulation,
+    size: Array,
+    plain: SimulatedWorld,
+    world: SimulatedWorld,
 ) -> Departures:
     """Put together what the last simulation showed, beside one without departures."""
     problem, each = fit.problem, fit.problem.equations.each

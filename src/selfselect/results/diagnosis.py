@@ -1,27 +1,32 @@
-"""Diagnosis in plain sentences: what the data determines well, and what it does not.
-
-These are the assumptions of the theory made visible: every alternative is chosen often enough
-(paper, Assumption 1), covariates are bounded and vary in all directions also among the rows where
-it is chosen (Assumption 2), and explaining sets have mass.
-"""
+"""Doubts about a fit, and which of its intervals need the likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.weights import weighted_quantiles
+from selfselect.data.panels import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.inference.evidence import Evidence
 from selfselect.likelihoods import Batch, RowSums, row_terms
 from selfselect.problem.problem import Problem
-from selfselect.problem.ties import Ties
+from selfselect.problem.units import Ties
 
-__all__ = ["Diagnosis", "Finding", "diagnose", "diagnose_selection", "mass_quantiles"]
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+
+# Diagnosis in plain sentences: what the data determines well, and what it does not.
+#
+# These are the assumptions of the theory made visible: every alternative is chosen often enough
+# (paper, Assumption 1), covariates are bounded and vary in all directions also among the rows
+# where it is chosen (Assumption 2), and explaining sets have mass.
+
 
 Array = NDArray[np.float64]
 
@@ -63,7 +68,7 @@ class Diagnosis:
         return f"<Diagnosis: {said}; print it to read>"
 
     def __str__(self) -> str:
-        from selfselect.report.text import fold
+        from selfselect.report.page import fold
 
         mark = {"fine": "  ", "weak": "! ", "note": "? "}
         return "\n".join(fold(mark[one.verdict] + one.sentence) for one in self.findings)
@@ -118,7 +123,9 @@ def diagnose_selection(evidence: Evidence) -> Diagnosis:
         problem.equations.each, second_steps(problem, engine, gamma), strict=True
     ):
         label, n_parameters = equation.alternative, len(equation.terms) + 2
-        findings.append(_share(label, step.total, engine.weight_total, n_parameters))
+        findings.append(
+            _share(label, step.total, engine.weight_total, n_parameters, said="observed")
+        )
         sentence = (
             f"The covariates of {label} explain all but {100 * step.unexplained:.1f}% of the Mills "
             "ratio's size"
@@ -132,10 +139,12 @@ def diagnose_selection(evidence: Evidence) -> Diagnosis:
     return Diagnosis(tuple(findings))
 
 
-def _share(label: object, count: float, total: float, n_parameters: int) -> Finding:
+def _share(
+    label: object, count: float, total: float, n_parameters: int, said: str = "chosen"
+) -> Finding:
     share = count / total
     sentence = (
-        f"{label!r} is chosen in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
+        f"{label!r} is {said} in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
         f"{count / n_parameters:.0f} per parameter."
     )
     few = [f"fewer than {100 * RARE_SHARE:g}% of all"] * (share < RARE_SHARE)
@@ -268,3 +277,76 @@ def _weights(batch: Batch) -> Array:
 
 def _log_mass(problem: Problem, natural: Array, batch: Batch) -> Array:
     return row_terms(problem, natural, batch).log_mass
+
+
+# Which fits have profile-likelihood intervals, and which should be read with them.
+
+
+MOST_ROWS, MOST_ROWS_WEIGHED = 10_000, 1_000
+"""Rows up to which a summary compares the likelihood with a quadratic one unasked; those of a
+likelihood that weighs all that may have been cost more."""
+
+FAR_OFF = 0.25
+"""How far signed roots may be from 2 standard errors: an interval of 95% then misses one end by as
+much, and its tail of 2.5% is between 1.4 and 4.3%."""
+
+
+def not_chi_square(fit: Any) -> str | None:
+    """Say why a likelihood ratio of a fit is not chi-square, or None where it is."""
+    if not fit.converged:
+        return "the fit did not converge"
+    if fit.covariance.sandwich or fit.facts.cluster is not None:
+        return (
+            "with a robust or clustered covariance the likelihood is not assumed to be correct, "
+            "so its ratio is not chi-square; use method='wald'"
+        )
+    return None
+
+
+def no_profile(fit: FitResult) -> str | None:
+    """Say why a fit has no profile intervals, or None where it has."""
+    problem = fit.problem
+    if fit.facts.weights_kind == "probability":
+        return (
+            "with probability weights the likelihood is not that of a sample, so its ratios are "
+            "not chi-square; use method='wald'"
+        )
+    reason = not_chi_square(fit)
+    if reason is not None:
+        return reason
+    if not problem.likelihood.exact or fit.solution.loglik_error > 0:
+        return "the likelihood is simulated, not exact; use covariance='bootstrap'"
+    if fit.solution.noise is not None and fit.solution.noise.any():
+        return "the estimates were simulated; fit with solver=None, whose likelihood is exact"
+    if not problem.noise.margin.smooth:
+        return f"the log-likelihood of {problem.noise.margin.name} noise has kinks; use 'wald'"
+    if fit.method != "ml":
+        return "two-step estimates do not maximise a likelihood; use method='ml'"
+    if not np.isfinite(fit.solution.information).all():
+        return "the estimate is not one of maximum likelihood"
+    if fit.engine is None:
+        return "the fit was loaded from a file and no longer has its rows; fit again"
+    if not fit.engine.holds_rows:
+        return "rows are read piece by piece, some tens of times per parameter; fit in memory"
+    return None
+
+
+def look_at_curvature(fit: Any) -> tuple[Finding, ...]:
+    """Say which parameters' standard errors mislead; nothing where that would cost too much."""
+    problem = getattr(fit, "problem", None)
+    weighed = problem is not None and (problem.partial or bool(problem.equations.costs))
+    most = MOST_ROWS_WEIGHED if weighed else MOST_ROWS
+    if fit.facts.n_rows > most or fit.curvature is None:
+        return ()
+    off = (np.abs(np.abs(fit.curvature.to_numpy()) - 2.0) > FAR_OFF).any(axis=1)
+    names = [name for name, poor in zip(fit.names, off, strict=True) if poor]
+    if not names:
+        return (Finding("fine", "The likelihood is nearly quadratic within two standard errors."),)
+    shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    return (
+        Finding(
+            "weak",
+            f"The likelihood is far from quadratic around {shown}: intervals from standard errors "
+            'are misleading there. Use result.conf_int(method="profile").',
+        ),
+    )

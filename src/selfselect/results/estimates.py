@@ -1,7 +1,8 @@
-"""Estimates and their errors under the names of statsmodels, the same for every kind of result."""
+"""Estimates and their errors under the names of statsmodels, for every kind of result."""
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,7 +20,6 @@ from selfselect.inference.statistics import TestResult
 from selfselect.options import Intervals
 from selfselect.problem.parameters import flat_names
 from selfselect.results.hypotheses import wald_test
-from selfselect.results.maketables import MaketablesHooks, hidden_property
 from selfselect.results.tables import (
     check_level,
     coefficient_table,
@@ -32,7 +32,85 @@ if TYPE_CHECKING:
     from selfselect.inference.profile import Interval, Surface
     from selfselect.report.page import Page
 
-__all__ = ["Estimates"]
+
+# Hooks by which the `maketables` package prints our fits beside others', without either import.
+
+
+if TYPE_CHECKING:
+    hidden_property = property
+else:
+
+    class hidden_property(property):  # noqa: N801  # used as `property` is
+        """A property that maketables does not find.
+
+        maketables (0.2) looks at its plug-in hooks last: whatever has `params`, `bse` and `pvalues`
+        it takes for a result of statsmodels, whose labels are one word each, and fails on labels of
+        alternative and term. Results have those names for their users' sake, so one of them is
+        hidden from maketables, which then finds the hooks.
+        """
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if sys._getframe(1).f_globals.get("__name__") == "maketables.extractors":
+                raise AttributeError("params")
+            return super().__get__(instance, owner)
+
+
+class MaketablesHooks:
+    """The plug-in protocol of maketables, answered from the fit's own tables."""
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        fit: Any = self
+        table = fit.tidy()
+        named = pd.DataFrame(
+            {
+                "b": table["estimate"].to_numpy(),
+                "se": table["std_error"].to_numpy(),
+                "t": table["statistic"].to_numpy(),
+                "p": table["p_value"].to_numpy(),
+                "ci95l": table["conf_low"].to_numpy(),
+                "ci95u": table["conf_high"].to_numpy(),
+            },
+            index=pd.Index(fit.names, name="Coefficient"),
+        )
+        return named
+
+    def __maketables_stat__(self, key: str) -> Any:
+        fit: Any = self
+        known = {
+            "N": fit.nobs,
+            "ll": fit.llf,
+            "aic": fit.aic,
+            "bic": fit.bic,
+            "se_type": fit.covariance.description,
+        }
+        return known.get(key)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        fit: Any = self
+        return str(fit.problem.equations.outcome)
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, Any]:
+        fit: Any = self
+        return {"vcov_type": fit.covariance.kind, "clustervar": fit.facts.cluster}
+
+    @property
+    def __maketables_fixef_string__(self) -> None:
+        return None
+
+    @property
+    def __maketables_stat_labels__(self) -> dict[str, str]:
+        return {"ll": "Log-likelihood", "aic": "AIC", "bic": "BIC"}
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        return ["N", "ll", "aic", "bic"]
+
+
+# Estimates and their errors under the names of statsmodels, the same for every kind of result.
+
 
 Array = NDArray[np.float64]
 
@@ -251,7 +329,7 @@ class Estimates(MaketablesHooks):
         ----------
         stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
-        from selfselect.report.side_by_side import side_by_side
+        from selfselect.report.page_parts import side_by_side
 
         return side_by_side(self, self.equation_labels, stars=stars)
 
@@ -298,7 +376,7 @@ class Estimates(MaketablesHooks):
         >>> made["expression"].tolist()
         ['hunting:height - fishing:height', '10*hunting:weight']
         """
-        from selfselect.results.combinations import combine
+        from selfselect.results.expressions import combine
 
         return combine(self, expressions, level=level, linear=True)
 
@@ -323,6 +401,6 @@ class Estimates(MaketablesHooks):
         >>> len(result.nlcom("hunting:height / fishing:height, log(hunting:scale)").table)
         2
         """
-        from selfselect.results.combinations import combine
+        from selfselect.results.expressions import combine
 
         return combine(self, expressions, level=level, linear=False)

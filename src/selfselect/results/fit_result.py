@@ -9,36 +9,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from selfselect.data.build import DataFacts
-from selfselect.data.coding import Coding
-from selfselect.data.first_stage import CarriedStages
+from selfselect.data.coding import CarriedStages, Coding
+from selfselect.data.design import DataFacts
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
-from selfselect.inference.cluster_totals import cluster_sizes
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.dependence import Dependence
+from selfselect.inference.dependence import Dependence, cluster_sizes
 from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
-from selfselect.results.assumption_methods import AssumptionMethods
 from selfselect.results.diagnosis import Diagnosis
-from selfselect.results.effect_methods import EffectMethods
+from selfselect.results.effect_methods import EffectMethods, PredictionMethods
 from selfselect.results.estimates import Estimates
 from selfselect.results.memberships import expected_shares
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.page_methods import PageMethods
-from selfselect.results.prediction_methods import PredictionMethods
 from selfselect.results.tables import labelled_series, naive_table
-from selfselect.results.trust_methods import TrustMethods
+from selfselect.results.trust_methods import AssumptionMethods, TrustMethods
 from selfselect.solvers.base import Solution
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
 
-__all__ = ["FitResult", "SavedAnswers"]
 
 MOST_NAMED = 8
 """Alternatives that are named in one line."""
@@ -171,7 +166,7 @@ class FitResult(
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion; in a panel it counts people, not rows."""
+        """Schwarz's criterion; with `panel` its n is people, not rows, under every noise."""
         return self.facts.bic(self.llf, self.n_parameters)
 
     @property
@@ -181,7 +176,10 @@ class FitResult(
 
     @property
     def counts(self) -> pd.Series[Any]:
-        """Rows in which each alternative was chosen; expected rows where that was not recorded."""
+        """Rows in which each alternative was chosen; expected rows where that was not recorded.
+
+        Rows whose outcome was not recorded count too.
+        """
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         if self.facts.counts:
             return pd.Series(self.facts.counts, index=index, name="count")
@@ -195,10 +193,7 @@ class FitResult(
             values = np.array(self.kept.shares)
         elif self.facts.counts:
             found = np.array(self.facts.counts)
-            every = found.sum()
-            if len(found) == 1:
-                found, every = found + self.facts.n_selected_silent, self.nobs
-            values = found / every
+            values = found / (self.nobs if len(found) == 1 else found.sum())
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")
@@ -238,8 +233,8 @@ class FitResult(
 
     def _surface(self) -> Surface | str:
         """Return the log-likelihood to follow profiles on, or why there is none."""
-        from selfselect.inference.surface import ProblemSurface
-        from selfselect.results.profiles import no_profile
+        from selfselect.inference.profile import ProblemSurface
+        from selfselect.results.diagnosis import no_profile
 
         reason = no_profile(self)
         if reason is not None:

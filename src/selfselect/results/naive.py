@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines.base import Engine, Parts
-from selfselect.inference.cluster_totals import cluster_products, cluster_totals
+from selfselect.engines.base import Engine
+from selfselect.inference.dependence import cluster_products, cluster_totals
 from selfselect.likelihoods import Batch, row_terms
+from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
-from selfselect.problem.ties import Ties
-
-__all__ = ["ErrorKind", "Naive", "fit_naive", "fit_naive_jointly"]
+from selfselect.problem.units import Ties
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -1,8 +1,12 @@
-"""Predictions for rows: latent means, chances, expected outcomes."""
+"""Predictions with their errors, of levels where logarithms were modelled, and simulated ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,29 +14,167 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coding import CodedRows
+from selfselect.data.formula_code import expression_tree
 from selfselect.data.rows import Rows
-from selfselect.errors import MissingRowsWarning, OptionError, warn_user
+from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError, warn_user
+from selfselect.inference.simulation import redraw, why_no_redraw
 from selfselect.inference.statistics import interval_ends
-from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
-from selfselect.moments.levels import LevelMoments, Logarithm
-from selfselect.results.levels import asked_logarithm
-from selfselect.results.prediction_errors import errors_of_rows, refuse_errors, with_intervals
+from selfselect.moments.mixed import LevelMoments, Logarithm
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
 from selfselect.results.tables import check_level
+from selfselect.seeds import check_seed, generator
 
 if TYPE_CHECKING:
+    from selfselect.results.estimates import Estimates
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "KINDS",
-    "columns_for",
-    "find_kind",
-    "predict",
-    "predict_new",
-    "say_lacking",
-]
-
 Array = NDArray[np.float64]
+
+
+# Which logarithm the left side of a formula is, where predictions of the outcome itself are asked.
+#
+# Their mathematics is in `moments.mixed`.
+
+
+SCALES = ("model", "level")
+
+RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "log1p": 1.0}
+"""By function, c in e^(cy), which undoes it; log1p leaves one to subtract."""
+
+
+def find_logarithm(fit: FitResult) -> Logarithm:
+    """Read off the formula which logarithm its left side is, or say that it is none."""
+    outcome = fit.problem.equations.outcome
+    call: Any = None
+    aliases: dict[str, str] = {}
+    with suppress(SyntaxError):
+        tree, aliases = expression_tree(outcome)
+        call = tree.body
+        while isinstance(call, ast.Call) and ast.unparse(call.func) == "I" and len(call.args) == 1:
+            call = call.args[0]  # I(...) leaves a value as it is.
+    if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        if name in RATES:
+            level = ast.unparse(call.args[0])
+            marked = {alias: f"`{column}`" for alias, column in aliases.items()}
+            in_marks = re.sub(r"\w+", lambda found: marked.get(found[0], found[0]), level)
+            level = aliases.get(level, in_marks)
+            return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
+    raise OptionError(
+        f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "
+        "that column holds logarithms, fit the column they were taken of: 'log(wage) ~ ...'. "
+        "Where it holds levels, leave `scale` out."
+    )
+
+
+def refuse_other_shapes(problem: Problem) -> None:
+    """Refuse noise whose exponential has no mean that is known exactly."""
+    shape = problem.noise.margin
+    if shape.normals is None:
+        raise UnsupportedError(
+            f"scale='level' needs noise that is normal or a mixture of normals, and this fit has "
+            f"{shape.name} noise: the mean of its exponential is another one, and may be infinite. "
+            "Leave `scale` out, or fit noise=noises.Mixture(2)."
+        )
+
+
+def check_scale(scale: str) -> None:
+    """Refuse the name of a scale that there is not."""
+    if scale not in SCALES:
+        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
+
+
+def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
+    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
+    check_scale(scale)
+    if scale == "model":
+        return None
+    logarithm = find_logarithm(fit)
+    refuse_other_shapes(fit.problem)
+    return logarithm
+
+
+# Standard errors of predictions for rows, by the delta method.
+#
+# With the covariance of the estimates written as :math:`V = LL'`, the variance of a prediction
+# :math:`f(\theta)` is the sum of its squared derivatives along the columns of L. Each is a central
+# difference over a small part of a standard error, so that steps suit parameters of any size.
+
+
+QUANTITIES = ("estimate", "std_error", "conf_low", "conf_high")
+
+STEP = 1e-3
+"""Of the differences, in standard errors: they err by about its square, relatively."""
+
+
+def refuse_errors(fit: FitResult, kind: str) -> None:
+    """Refuse standard errors of predictions where there are none."""
+    if not np.isfinite(fit.covariance.matrix).all():
+        raise UnsupportedError(
+            "The fit has no covariance of its estimates, so its predictions have no standard "
+            "errors. Fit with covariance='bootstrap', or leave `level` out."
+        )
+    if kind not in ("latent", "scale") and not moments_of(fit.problem).smooth:
+        raise UnsupportedError(
+            f"Predictions of the kind {kind!r} are simulated under this rule or noise: they do not "
+            "move smoothly with the estimates, so the delta method gives no standard errors. Leave "
+            "`level` out, or ask for kind='latent'."
+        )
+
+
+def root_of(covariance: Array) -> Array:
+    """Return L (m, r) with L L' = V; columns without length are left out."""
+    sizes = np.sqrt(np.diag(covariance))
+    sizes[sizes == 0] = 1.0
+    variances, axes = np.linalg.eigh(covariance / np.outer(sizes, sizes))
+    kept = variances > 1e-14 * max(variances.max(), 0.0)
+    return np.asarray(sizes[:, None] * axes[:, kept] * np.sqrt(variances[kept]))
+
+
+def errors_of_rows(
+    fit: Estimates,
+    predict: Callable[[Array], Array],
+    values: Array,
+    progress: bool | None = None,
+) -> Array:
+    """Return the standard errors of `values`, which `predict` makes of reported parameters."""
+    variance = np.zeros_like(values)
+    directions = root_of(fit.covariance.matrix).T
+    with progress_bar(progress, what="Standard errors", total=2 * len(directions)) as bar:
+        for direction in directions:
+            ends = []
+            for sign in (1.0, -1.0):
+                ends.append(predict(fit.values + sign * STEP * direction))
+                bar.update(1)
+            variance += ((ends[0] - ends[1]) / (2.0 * STEP)) ** 2
+    return np.sqrt(variance)
+
+
+def with_intervals(
+    values: Array,
+    errors: Array,
+    ends: tuple[Array, Array],
+    columns: pd.Index[Any],
+    index: pd.Index[Any],
+) -> pd.DataFrame:
+    """Return a table with the four quantities of every prediction (n, c) beside each other."""
+    each = np.stack([values, errors, *ends], axis=-1)
+    if values.shape[1] == 1:
+        return pd.DataFrame(each[:, 0], index=index, columns=list(QUANTITIES))
+    keys = [
+        (*(key if isinstance(key, tuple) else (key,)), quantity)
+        for key in columns
+        for quantity in QUANTITIES
+    ]
+    names = [*columns.names, "quantity"]
+    labels = pd.MultiIndex.from_tuples(keys, names=names)
+    return pd.DataFrame(each.reshape(len(values), len(keys)), index=index, columns=labels)
+
+
+# Predictions for rows: latent means, chances, expected outcomes.
+
 
 KINDS = ("latent", "chance", "outcome", "given_seen", "scale")
 
@@ -108,7 +250,7 @@ def say_lacking(n_lacking: int, n_rows: int, what: str, made: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictionAsked:
     """What is to be predicted.
 
     Attributes
@@ -123,7 +265,7 @@ class Asked:
     level: float | None
 
 
-def find_kind(fit: FitResult, kind: str, scale: str, level: float | None = None) -> Asked:
+def find_kind(fit: FitResult, kind: str, scale: str, level: float | None = None) -> PredictionAsked:
     """Refuse predictions that do not exist."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
@@ -134,7 +276,7 @@ def find_kind(fit: FitResult, kind: str, scale: str, level: float | None = None)
     if level is not None:
         check_level(level)
         refuse_errors(fit, kind)
-    return Asked(kind, logarithm, level)
+    return PredictionAsked(kind, logarithm, level)
 
 
 def _labelled(
@@ -143,7 +285,7 @@ def _labelled(
     columns: pd.Index[Any],
     errors: Array | None,
     index: pd.Index[Any],
-    asked: Asked,
+    asked: PredictionAsked,
 ) -> pd.DataFrame | pd.Series[Any]:
     logarithm, is_chance = asked.logarithm, asked.kind == "chance"
     if errors is not None and asked.level is not None:
@@ -160,7 +302,7 @@ def _labelled(
 
 
 def _predicted(
-    fit: FitResult, rows: Rows, asked: Asked, progress: bool | None
+    fit: FitResult, rows: Rows, asked: PredictionAsked, progress: bool | None
 ) -> tuple[Array, pd.Index[Any], Array | None]:
     """Return predictions (n, c), their columns, and their standard errors where they are wanted."""
     values, columns = _values(fit, fit.values, rows, asked)
@@ -173,21 +315,27 @@ def _predicted(
 
 
 def _values(
-    fit: FitResult, reported: Array, rows: Rows, asked: Asked
+    fit: FitResult, reported: Array, rows: Rows, asked: PredictionAsked
 ) -> tuple[Array, pd.Index[Any]]:
     kind, logarithm = asked.kind, asked.logarithm
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
+    # A case without a row for an alternative does not say what its covariates are.
+    lacking = None if rows.known.described is None else ~rows.known.described
     if kind == "chance":
         return moments_of(fit.problem).chances(reported, rows), names
     if kind == "scale":
-        scales = fit.problem.row_scales(reported, rows)
-        return np.broadcast_to(scales, (len(rows), len(labels))), names
-    means = latent_means(fit.problem, reported, rows)
+        scales = np.broadcast_to(fit.problem.row_scales(reported, rows), (len(rows), len(labels)))
+        if lacking is not None and fit.problem.layout.spreads:
+            scales = np.where(lacking, np.nan, scales)
+        return scales, names
     if kind == "latent":
-        if fit.facts.case is not None and rows.known.available is not None:
-            # A case without a row for an alternative does not say what its covariates are.
-            means[~rows.known.available] = np.nan
+        means = moments_of(fit.problem).latent(reported, rows)
+        if lacking is not None:
+            means[lacking] = np.nan
+        # Nor does anything say what types would have where they hardly ever are.
+        held = [label for _, label, _ in getattr(fit.problem.noise, "held_shifts", ())]
+        means[:, names.isin(held)] = np.nan
         if logarithm is None:
             return means, names
         levels = LevelMoments(fit.problem, fit.problem.ordered_rule, logarithm)
@@ -201,5 +349,76 @@ def _values(
         return expected.outcome[:, None], names
     if len(labels) == 1:
         return expected.given_seen[:, 0], pd.Index([True, False], name=fit.facts.chosen)
+    if lacking is not None:
+        expected.given_seen[lacking] = np.nan
     pairs = pd.MultiIndex.from_product([labels, labels], names=["alternative", "seen"])
     return expected.given_seen.reshape(len(rows), len(pairs)), pairs
+
+
+# Outcomes and choices drawn from a fit, as a table that can be fitted again.
+
+
+CHOSEN = "chosen"
+
+
+def simulate(fit: FitResult, data: Any, seed: int | None) -> pd.DataFrame:
+    """Draw a sample. Arguments are those of `FitResult.simulate`."""
+    rng = generator(check_seed(seed, optional=True))
+    table, problem = fit.table, fit.problem
+    if data is None:
+        rows, index = fit.rows, fit.row_labels
+        reason = why_no_redraw(problem, rows)
+    else:
+        if fit.facts.case is not None:
+            raise UnsupportedError("Long data is simulated at its own rows. Leave `data` out.")
+        coded = fit.coding.code(data, with_known=True)
+        rows, index, table = coded.rows, coded.index[coded.complete], None
+        n_lacking = int((~coded.complete).sum())
+        if n_lacking:
+            warn_user(
+                f"{n_lacking} of {len(coded.index)} rows have a missing value; nothing is drawn "
+                "for them.",
+                MissingRowsWarning,
+            )
+        # New rows lack no outcome that is drawn for them.
+        problem = replace(problem, partial=False)
+        reason = None
+        if problem.noise.mixed or problem.noise.sign_only or problem.noise.selected:
+            rows = replace(rows, outcome=np.zeros(len(rows)), chosen=np.zeros(len(rows), np.intp))
+            reason = why_no_redraw(problem, rows)
+    if reason is not None:
+        raise UnsupportedError(f"Samples cannot be drawn from this fit: {reason}.")
+    drawn = redraw(problem, fit.values, rows, rng)
+    made: dict[str, Any] = {}
+    name, values = _outcome(fit, np.asarray(drawn.outcome))
+    made[name] = values
+    if drawn.chosen is not None:
+        made[_chosen_name(fit)] = _labels(fit, drawn.chosen)
+    found = pd.DataFrame(made, index=index)
+    if table is None or fit.facts.case is not None or len(table) != len(found):
+        return found
+    kept = table.set_axis(found.index).drop(columns=[c for c in found if c in table])
+    return found.join(kept)
+
+
+def _outcome(fit: FitResult, values: Any) -> tuple[str, Any]:
+    """Return the outcome by the name of its column, the logarithm undone where it is one."""
+    try:
+        logarithm = find_logarithm(fit)
+    except OptionError:
+        return fit.problem.equations.outcome, values
+    return logarithm.level, np.exp(logarithm.rate * values) - logarithm.offset
+
+
+def _chosen_name(fit: FitResult) -> str:
+    if fit.problem.equations.selection is None or fit.facts.selection is None:
+        return fit.facts.chosen or CHOSEN
+    return str(fit.facts.selection).partition("~")[0].strip() or CHOSEN
+
+
+def _labels(fit: FitResult, chosen: Any) -> Any:
+    """Return the labels of alternatives; 0 and 1 where there is one, selected or not."""
+    labels = fit.problem.equations.alternatives
+    if len(labels) == 1:
+        return (chosen >= 0).astype(int)
+    return pd.Series(list(labels)).to_numpy()[chosen]

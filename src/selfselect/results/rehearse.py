@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import estimate_covariance
-from selfselect.inference.rehearsal import Drawn, Ended, check_draws, rehearse_fits
+from selfselect.inference.rehearsal import DrawnFit, Ended, check_draws, rehearse_fits
 from selfselect.inference.simulation import why_no_redraw, write_out
 from selfselect.inference.statistics import interval_reach
-from selfselect.kernels.special import chdtri
+from selfselect.kernels.tails import chdtri
 from selfselect.problem.problem import Problem
 from selfselect.results.tables import OwnScales, Tables, labelled_series
 from selfselect.seeds import check_seed
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["PERCENTILES_FROM", "Rehearsal", "rehearse", "rows_to_redraw", "solver_of"]
 
 Array = NDArray[np.float64]
 
@@ -134,7 +133,7 @@ def _reaches(level: float, counts: NDArray[np.int64]) -> Array:
 
 
 def _written(name: str, value: float) -> str:
-    from selfselect.report.numbers import format_number
+    from selfselect.report.page import format_number
 
     if np.isnan(value):
         return ""
@@ -216,7 +215,7 @@ def _errors(fit: FitResult, solver: Solver) -> Any:
 
 
 def _described(
-    fit: FitResult, drawn: list[Drawn], whole: list[Drawn], replications: int
+    fit: FitResult, drawn: list[DrawnFit], whole: list[DrawnFit], replications: int
 ) -> Rehearsal:
     labels, truth = fit.reported.labels, fit.values
     draws = np.array([one.values for one in whole])

@@ -1,4 +1,4 @@
-"""What the tests of a fit reject, in words, and how much that matters."""
+"""Tests of the specification, and what is rejected, in words."""
 
 from __future__ import annotations
 
@@ -7,25 +7,97 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.inference.common_scale import common_scale_test
-from selfselect.inference.statistics import FLAG_LEVEL, TestResult, p_value_in_words
+from selfselect.inference.independence import common_scale_test
+from selfselect.inference.simulation import SUBJECTS, Subject
+from selfselect.inference.specification import (
+    MomentDraws,
+    asymptotic_tests,
+    bootstrap_test,
+    check_replications,
+    draw_moments,
+    why_no_bootstrap,
+    without_law,
+)
+from selfselect.inference.statistics import (
+    FLAG_LEVEL,
+    TestResult,
+    impossible_test,
+    p_value_in_words,
+)
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
-from selfselect.results.specification import tests_of_noise
 from selfselect.rules import direction_of, has_bounds
+from selfselect.seeds import check_seed
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "assumptions_tested",
-    "departures_of",
-    "rejections",
-    "rule_in_doubt",
-    "tests_in_words",
-    "untested",
-    "what_to_try",
-    "without_the_rule",
-]
+
+# What is assumed of the noise, tested on a fit.
+
+
+@one_blas_thread()
+def specification_test(
+    fit: FitResult,
+    subject: Subject,
+    *,
+    replications: int,
+    seed: int | None,
+    progress: bool | None,
+) -> TestResult:
+    """Run one test, by bootstrap or (with no replications) asymptotically.
+
+    It is remembered for pages, unless it has too few samples to reject on them.
+    """
+    check_replications(replications)
+    seed = check_seed(seed, optional=True)
+    if fit.kept is not None:
+        kept = dict(zip(SUBJECTS, fit.kept.noise, strict=True))
+        known = kept[subject]
+        if known.replications == replications or not (known.possible or known.undecided):
+            return known
+    if "asymptotic" not in fit.memory:
+        fit.memory["asymptotic"] = asymptotic_tests(fit.evidence)
+    quick: dict[Subject, TestResult] = fit.memory["asymptotic"]
+    if replications == 0:
+        return quick[subject]
+    if not (quick[subject].possible or quick[subject].undecided):
+        return without_law(quick[subject])
+    reason = why_no_bootstrap(fit.problem, fit.dependence)
+    if reason is not None:
+        return impossible_test(without_law(quick[subject]).name, reason)
+    key = ("draws", replications, seed)
+    if key not in fit.memory:
+        # Both tests read the same samples, so the second one costs nothing.
+        fit.memory[key] = draw_moments(
+            fit.evidence,
+            tests=quick,
+            replications=replications,
+            seed=seed,
+            progress=progress,
+        )
+    draws = fit.memory[key]
+    assert isinstance(draws, MomentDraws)
+    test = bootstrap_test(draws, subject)
+    if test.replaces(fit.memory.get(subject)):
+        fit.memory[subject] = test
+    return test
+
+
+def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:
+    """Return the tests a page shows: by bootstrap where enough samples were, else asymptotic."""
+    if fit.kept is not None:
+        return fit.kept.noise
+    return tuple(
+        fit.memory[subject]
+        if subject in fit.memory
+        else specification_test(fit, subject, replications=0, seed=None, progress=False)
+        for subject in SUBJECTS
+    )
+
+
+# What the tests of a fit reject, in words, and how much that matters.
+
 
 LOOKED_AT = 5_000
 """Rows whose outcomes are looked at."""
@@ -195,6 +267,11 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
         " Noise is correlated across alternatives, or choices did not follow the rule alone "
         "(costs, rationing, reasons unrelated to outcomes)."
     )
+    if fit.problem.rank not in (None, 1):
+        said += (
+            " Or the choice is another's: of a ranked rule it is that of the alternative whose "
+            f"outcome was recorded, {fit.problem.ordered_rule.words}, not the winner's."
+        )
     # What does little harm needs no remedy that may do more; a wrong rule needs no other noise.
     vain = isinstance(found, Departures) and (found.small or not found.explained)
     remedies = [] if vain else _remedies(fit)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.kernels.special import chdtri
+from selfselect.kernels.tails import chdtri
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated
@@ -29,7 +29,6 @@ from selfselect.threads import one_blas_thread
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Sensitivity", "fits_along", "sensitivity"]
 
 Array = NDArray[np.float64]
 
@@ -45,11 +44,13 @@ class Sensitivity(Tables):
     table : one row per correlation: ``loglik``, whether the likelihood supports it
         (``supported``, not there where that cannot be said), coefficients by name, for each pair
         of alternatives the mean gap over all rows (``gap``) and over those who choose the first
-        (``effect on a``), in the outcome's units.
+        (``effect on a``), in the outcome's units. In long data both are over the cases in which
+        the covariates of the pair are known.
     std_errors : of the coefficients, laid out alike, of the kind that the fit has.
     level : of the supported region.
     left_out : correlations of the grid at which no distribution, or no optimum, exists.
     reason : why it cannot be said which correlations the likelihood supports; None where it can.
+    with_both : whether cases without a row for one of a pair count in none of its gaps.
     """
 
     table: pd.DataFrame
@@ -57,6 +58,7 @@ class Sensitivity(Tables):
     level: float
     left_out: tuple[float, ...]
     reason: str | None = None
+    with_both: bool = False
 
     @property
     def supported(self) -> tuple[float, float]:
@@ -89,14 +91,18 @@ class Sensitivity(Tables):
             "the excluded covariates."
         )
 
+    def _sentences(self) -> tuple[str, ...]:
+        said = "Gaps and effects of a pair are over the cases with a row for both."
+        return (self.sentence(), said) if self.with_both else (self.sentence(),)
+
     def __str__(self) -> str:
-        return f"{self.table.to_string(float_format='%.4f')}\n{self.sentence()}"
+        return "\n".join((self.table.to_string(float_format="%.4f"), *self._sentences()))
 
     def _repr_html_(self) -> str:
         from selfselect.report.page import Block, Page
 
         block = Block.of("at each correlation", self.table.rename_axis("correlation"))
-        return Page("Sensitivity to correlation", (), (), (block,), (self.sentence(),)).to_html()
+        return Page("Sensitivity to correlation", (), (), (block,), self._sentences()).to_html()
 
 
 def sensitivity(
@@ -149,8 +155,11 @@ def sensitivity(
         pd.DataFrame([found[value][part] for value in index], index=index) for part in (0, 1)
     )
     reason = why_no_likelihood_ratio(fit)
+    made = Sensitivity(
+        table, std_errors, level, tuple(left_out), reason, fit.rows.known.described is not None
+    )
     if reason is not None:
-        return Sensitivity(table, std_errors, level, tuple(left_out), reason)
+        return made
     highest = float(table["loglik"].max())
     if fit.problem.noise.correlated and fit.converged:
         highest = max(highest, fit.llf)
@@ -159,7 +168,7 @@ def sensitivity(
     if not table["supported"].any():
         # The grid is coarser than the region: what comes nearest stands for it.
         table.loc[table["loglik"].idxmax(), "supported"] = True
-    return Sensitivity(table, std_errors, level, tuple(left_out))
+    return made
 
 
 def fits_along(
@@ -253,9 +262,13 @@ def _describe(
     labels = problem.equations.alternatives
     for j, m in combinations(range(len(labels)), 2):
         gap = means[:, j] - means[:, m]
-        values[f"gap {labels[j]} - {labels[m]}"] = float(weights @ gap / weights.sum())
+        known = rows.known.described
+        counted = weights if known is None else weights * known[:, [j, m]].all(axis=1)
+        with np.errstate(invalid="ignore"):
+            average = float(counted @ gap / counted.sum())
+        values[f"gap {labels[j]} - {labels[m]}"] = average
         for group in (j, m):
-            share = weights * expected.chance[:, group]
+            share = counted * expected.chance[:, group]
             effect = np.nan_to_num(
                 expected.given_seen[:, j, group] - expected.given_seen[:, m, group]
             )

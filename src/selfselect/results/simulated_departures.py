@@ -18,24 +18,15 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
-from selfselect.inference.moments import noise_moments, steady_columns
-from selfselect.kernels.special import chdtrc, ndtri
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.inference.simulation import noise_moments, steady_columns
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.kernels.tails import chdtrc, ndtri
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.problem import Problem
+from selfselect.results.memberships import row_residuals
 from selfselect.results.naive import Naive, fit_naive
-from selfselect.results.residuals import row_residuals
 from selfselect.solvers import choose_solver
-
-__all__ = [
-    "Simulation",
-    "World",
-    "naive_slopes",
-    "slope_places",
-    "slope_units",
-    "slopes_of",
-]
 
 Array = NDArray[np.float64]
 
@@ -64,7 +55,7 @@ FEW = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SimulatedWorld:
     """One simulation: what the model and least squares make of it, and its moments."""
 
     slopes: Array
@@ -119,7 +110,7 @@ class Simulation:
             raise UnsupportedError("outcomes that were not observed have no limit on one side each")
         return limit, status
 
-    def search(self, *, dependent: bool) -> tuple[Array, World, World]:
+    def search(self, *, dependent: bool) -> tuple[Array, SimulatedWorld, SimulatedWorld]:
         """Add departures until the simulation has the moments of the data.
 
         Parameters
@@ -186,8 +177,8 @@ class Simulation:
         information: Array,
         error: Array,
         size: Array,
-        world: World,
-    ) -> tuple[Array, World]:
+        world: SimulatedWorld,
+    ) -> tuple[Array, SimulatedWorld]:
         """Change one kind of departure until the simulation has its moments."""
         step = np.linalg.pinv(information[place, place])
         spread = np.sqrt(np.diag(error))[place]
@@ -217,7 +208,7 @@ class Simulation:
 
     # one simulation
 
-    def _world(self, noise: Array) -> World:
+    def _world(self, noise: Array) -> SimulatedWorld:
         problem = self.problem
         try:
             rng = np.random.default_rng(0)
@@ -234,7 +225,7 @@ class Simulation:
         weights = _weights(drawn)
         moments = weights @ self._row_moments(engine, natural) / weights.sum()
         naive = naive_slopes(problem, fit_naive(problem, engine))
-        return World(slopes_of(problem, natural), naive, moments)
+        return SimulatedWorld(slopes_of(problem, natural), naive, moments)
 
     def _row_moments(self, engine: RowsInMemory, natural: Array) -> Array:
         """Return what each row says of spread and correlation (n, m)."""
@@ -368,7 +359,7 @@ def _root(correlation: Array) -> Array:
     return np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
 
 
-def _miss(own: Array, world: World, place: slice, error: Array) -> float:
+def _miss(own: Array, world: SimulatedWorld, place: slice, error: Array) -> float:
     miss = own[place] - world.moments[place]
     return float(miss @ np.linalg.pinv(error[place, place]) @ miss)
 

@@ -15,27 +15,16 @@ from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import interval_reach, two_sided_p_values
+from selfselect.noises.base import COMMON
 from selfselect.noises.correlated import CORRELATION
-from selfselect.noises.shapes._family import SHAPE_TERM
+from selfselect.noises.shapes.base import SHAPE_TERM
 from selfselect.noises.shared_shock import LOADING
-from selfselect.problem.parameters import COMMON, LOG_SCALE, SCALE, Reported
+from selfselect.problem.parameters import LOG_SCALE, SCALE, Reported
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "DIFFERENCE",
-    "OwnScales",
-    "Tables",
-    "check_level",
-    "coefficient_table",
-    "comparison_table",
-    "glance_table",
-    "labelled_matrix",
-    "labelled_series",
-    "naive_table",
-]
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from selfselect.errors import OptionError, RuleError
-from selfselect.rules._transforms import Transform
 from selfselect.rules.base import (
     BoxRule,
     HasBounds,
@@ -27,7 +26,7 @@ from selfselect.rules.convex import ConvexRule
 from selfselect.rules.linear import LinearArgmax
 from selfselect.rules.maximum import Maximum
 from selfselect.rules.minimum import Minimum
-from selfselect.rules.monotone import MonotoneArgmax
+from selfselect.rules.monotone import MonotoneArgmax, Transform
 from selfselect.rules.ordered_index import OrderedIndex
 from selfselect.rules.ranked import Ranked
 from selfselect.rules.selection_index import SelectionIndex

@@ -1,39 +1,25 @@
-"""The contract of selection rules: which alternative is chosen, and what explains the choice.
-
-A rule picks one alternative from the latent outcomes of a row. What a solver can do with a rule
-depends on what the rule offers beyond `choose`: a projection onto the explaining set (the latent
-outcomes under which the recorded alternative would be chosen with the recorded outcome), or
-bounds, when that set is a box.
-"""
+"""What a selection rule is asked, and what a user keyed by alternative."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from difflib import get_close_matches
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BoxRule",
-    "CostSpec",
-    "HasBounds",
-    "HasProjection",
-    "Label",
-    "RowData",
-    "SelectionRule",
-    "compares_scores",
-    "direction_of",
-    "has_bounds",
-    "has_projection",
-    "is_trusted",
-    "linear_scores_of",
-    "picks",
-    "rank_of",
-    "takes_costs",
-]
+from selfselect.errors import OptionError
+
+# The contract of selection rules: which alternative is chosen, and what explains the choice.
+#
+# A rule picks one alternative from the latent outcomes of a row. What a solver can do with a rule
+# depends on what the rule offers beyond `choose`: a projection onto the explaining set (the latent
+# outcomes under which the recorded alternative would be chosen with the recorded outcome), or
+# bounds, when that set is a box.
+
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -54,16 +40,23 @@ class RowData:
     ----------
     costs : (n, k) known cost of each alternative, or None where none has one.
     available : (n, k) whether each alternative was open to the row, or None where all were.
+    described : (n, k) whether the covariates of each alternative are known, or None where all are.
+        Those of an alternative that was not open may be any numbers where they are not.
+    priced : (n, k) whether the cost of each alternative is known, or None where all are.
     """
 
     costs: Array | None = None
     available: Mask | None = None
+    described: Mask | None = None
+    priced: Mask | None = None
 
     def take(self, which: slice | Indices) -> RowData:
         """Keep the rows `which`."""
         return RowData(
             None if self.costs is None else self.costs[which],
             None if self.available is None else self.available[which],
+            None if self.described is None else self.described[which],
+            None if self.priced is None else self.priced[which],
         )
 
 
@@ -205,6 +198,16 @@ def direction_of(rule: Any) -> float | None:
     return vars(type(rule)).get("direction")
 
 
+def factors_of(rule: Any, n_alternatives: int) -> Array | None:
+    """Return what multiplies outcomes (k,) before they are compared, net of costs; None for others.
+
+    A class says so of itself alone: what derives from it may compare otherwise.
+    """
+    if direction_of(rule) is not None:
+        return np.full(n_alternatives, direction_of(rule))
+    return rule.factors() if "factors" in vars(type(rule)) else None
+
+
 def compares_scores(rule: Any) -> bool:
     """Say whether a rule compares scores of which each depends on its own alternative only.
 
@@ -232,3 +235,34 @@ def picks(rule: Any) -> str:
 def is_trusted(rule: Any) -> bool:
     """Say whether a rule is one of the package, convex by construction, and not derived of one."""
     return bool(vars(type(rule)).get("trusted", False))
+
+
+# Matching what a user keyed by alternative to the alternatives there are.
+
+
+Value = TypeVar("Value")
+
+
+def by_alternative(
+    given: Mapping[Any, Value], alternatives: Sequence[Label], *, what: str
+) -> dict[Label, Value]:
+    """Return `given` keyed by the alternatives' own labels.
+
+    A key matches the label it equals, else the one whose text it is: a shell can only write
+    text, and the label may be the number 1.
+    """
+    matched: dict[Label, Value] = {}
+    by_text = {str(label): label for label in alternatives}
+    for key, value in given.items():
+        label = key if key in alternatives else by_text.get(str(key))
+        if label is None:
+            names = ", ".join(map(str, alternatives))
+            near = get_close_matches(str(key), by_text, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise OptionError(
+                f"A {what} is given for {key!r}, but the alternatives are {names}.{hint}"
+            )
+        if label in matched:
+            raise OptionError(f"The alternative {label!r} is given a {what} twice. Keep one.")
+        matched[label] = value
+    return matched

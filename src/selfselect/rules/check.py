@@ -19,8 +19,6 @@ from selfselect.rules.base import (
 )
 from selfselect.seeds import generator
 
-__all__ = ["Counterexample", "RuleCheck", "check", "check_rows"]
-
 INSIDE = 1e-7
 """Slack, relative to the size of the outcomes, within which a bound counts as met: bounds come
 through transforms and their inverses, and a point on a boundary may fall either way."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from selfselect.errors import RuleError
 from selfselect.plain import archived
-from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import (
     NO_ROW_DATA,
     Array,
@@ -18,10 +17,9 @@ from selfselect.rules.base import (
     Indices,
     Label,
     RowData,
+    by_alternative,
     choose_largest,
 )
-
-__all__ = ["LinearArgmax"]
 
 PRECISION = 1e-10
 """Distance to a constraint, relative to the size of the outcomes, at which a projection ends."""

@@ -19,8 +19,6 @@ from selfselect.rules.base import (
     own_cost,
 )
 
-__all__ = ["Maximum"]
-
 
 @archived("maximum")
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from selfselect.rules.base import (
     own_cost,
 )
 
-__all__ = ["Minimum"]
-
 
 @archived("minimum")
 @dataclass(frozen=True)

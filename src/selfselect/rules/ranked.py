@@ -12,8 +12,6 @@ from selfselect.errors import RuleError
 from selfselect.plain import archived
 from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
 
-__all__ = ["Ranked"]
-
 
 @archived("ranked")
 @dataclass(frozen=True)
@@ -24,6 +22,12 @@ class Ranked:
     :math:`y`; which ones is not known. The explaining set is a union of boxes, not convex, so the
     likelihood has several optima and is searched from several starts. It stays in closed form for
     independent noise, an elementary symmetric sum of Φ and 1 - Φ.
+
+    The chosen alternative is the one whose outcome was recorded. In a second-price auction that is
+    the bidder with the second highest value, who pays nothing, and not the winner, who pays it:
+    with the winner as `chosen` a fit converges to wrong numbers. Where only the winner is known
+    beside the price, there is no likelihood here. A summary whose test of independence rejects
+    reminds of this.
 
     Parameters
     ----------

@@ -10,8 +10,6 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.plain import archived
 from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
 
-__all__ = ["SelectionIndex"]
-
 
 @archived("selection index")
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Samplers: draws of latent outcomes given what was recorded."""
 
-from selfselect.samplers._diagnostics import effective_sample_size, split_r_hat
+from selfselect.samplers._chains import effective_sample_size, split_r_hat
 from selfselect.samplers.antithetic import Antithetic
 from selfselect.samplers.base import Draw, Sampler, Target
 from selfselect.samplers.box_exact import BoxExact

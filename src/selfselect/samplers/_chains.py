@@ -1,4 +1,4 @@
-"""Two persistent chains per row, and the sampler that suits each row."""
+"""Markov chains by row: run, steadied by control variates, and diagnosed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from selfselect.errors import OptionError
 from selfselect.samplers.antithetic import Antithetic
 from selfselect.samplers.base import Draw, Sampler, Target
 from selfselect.samplers.elliptical_slice import EllipticalSlice
 from selfselect.samplers.gibbs import Gibbs
 
-__all__ = ["Chains", "Walk"]
-
 Array = NDArray[np.float64]
+
+
+# Two persistent chains per row, and the sampler that suits each row.
+
 Indices = NDArray[np.intp]
 
 MANY_ROWS = 20_000
@@ -134,3 +137,120 @@ class Walk:
     def rest(self) -> None:
         """Leave the chains where they stand."""
         self._chains.latent[:, self._place] = self._latent.reshape(2, self._n, -1)
+
+
+# Control variates: what is known to have expectation zero, taken out of what was drawn.
+#
+# A step looks at fresh normal deviations :math:`\nu`, some of them inside of the explaining set.
+# The mean of products :math:`\nu_a \nu_b` over all of them is known, so by how much it was missed
+# says by how much the means over those inside were. The best coefficient for the mean of
+# :math:`z_j` is its covariance with the product inside of the set, over the product's variance
+# outside. It is taken as if each outcome had one bound of its own, :math:`z_j < b_j`: then all
+# such covariances follow from the first two moments. Where that is wrong less scatter is removed,
+# and no bias comes in: coefficients of one chain come from the other, which is independent of it.
+
+
+SMALLEST, FARTHEST_BOUND = 1e-3, 20.0
+"""Means and bounds, in standard deviations, that the formulas below are kept from passing."""
+
+LARGEST = (0.6, 1.5)
+"""Coefficients of the squares for means and for means of squares: halves of one-sided normals."""
+
+
+def controlled(first: Array, square: Array, control: Array, spread: Array) -> tuple[Array, Array]:
+    """Return both chains' mean deviations and squares (2, n, k) with less scatter.
+
+    Parameters
+    ----------
+    first, square : (2, n, k) means over the steps of either chain.
+    control : (2, k, k, n) means of what has expectation zero.
+    spread : (n, k) standard deviations.
+    """
+    unit = np.where(spread > 0, spread, 1.0)
+    scaled = control / (unit.T[:, None] * unit.T[None, :])
+    means, squares = first[::-1] / unit, square[::-1] / unit**2
+    safe = np.where(np.abs(means) < SMALLEST, np.copysign(SMALLEST, means), means)
+    bound = np.clip((squares - 1.0) / safe, -FARTHEST_BOUND, FARTHEST_BOUND)
+    with_square = np.clip(0.5 * means * (2.0 + bound**2 - squares), -LARGEST[0], LARGEST[0])
+    fourth = 3.0 - (bound**2 + 3.0) * (1.0 - squares)
+    own_square = np.clip(0.5 * (fourth - squares**2), 0.0, LARGEST[1])
+    variance = np.clip(squares - means**2, 0.0, 1.0)
+    own = np.einsum("cjjn->cnj", scaled)
+    # What the other outcomes' products with this one say, each as far as that one is bounded.
+    others = np.einsum("cjln,cnl->cnj", scaled, means) - own * means
+    first = first - unit * (with_square * own + variance * others)
+    square = square - unit**2 * (own_square * own + 2.0 * with_square * others)
+    return first, square
+
+
+# How well chains have mixed: effective sample size and split R-hat.
+
+
+def split_r_hat(draws: Array) -> Array:
+    """Compare the spread between half chains with that within: 1 where they agree.
+
+    Parameters
+    ----------
+    draws : (chains, steps, ...) of any number of quantities, with 4 steps or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from selfselect.samplers import split_r_hat
+    >>> draws = np.random.default_rng(0).standard_normal((4, 1000))
+    >>> bool(abs(split_r_hat(draws) - 1) < 0.01)
+    True
+    """
+    halves = _split(draws)
+    length = halves.shape[1]
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = length * halves.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = ((length - 1) / length * within + between / length) / within
+    # Chains that never move and agree have nothing to disagree about.
+    return np.sqrt(np.where((within == 0) & (between == 0), 1.0, ratio))
+
+
+def effective_sample_size(draws: Array) -> Array:
+    """Count the independent draws that would give means as precise as these chains'.
+
+    Autocorrelations are summed in pairs while they stay positive and fall (Geyer 1992).
+
+    Parameters
+    ----------
+    draws : (chains, steps, ...) of any number of quantities, with 4 steps or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from selfselect.samplers import effective_sample_size
+    >>> draws = np.random.default_rng(0).standard_normal((2, 1000))
+    >>> bool(1500 < effective_sample_size(draws) < 2600)
+    True
+    """
+    halves = _split(draws)
+    n_chains, length = halves.shape[:2]
+    centred = halves - halves.mean(axis=1, keepdims=True)
+    padded = np.fft.rfft(centred, n=2 * length, axis=1)
+    covariance = np.fft.irfft(padded * padded.conj(), n=2 * length, axis=1)[:, :length] / length
+    covariance = covariance.mean(axis=0)
+    within = covariance[0] * length / (length - 1)
+    total = (length - 1) / length * within + halves.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = 1.0 - (within - covariance * length / (length - 1)) / total
+    correlation[0] = 1.0
+    pairs = correlation[0 : length - 1 : 2] + correlation[1:length:2]
+    pairs = np.minimum.accumulate(np.where(np.isfinite(pairs), pairs, 0.0), axis=0)
+    positive = np.cumprod(pairs > 0, axis=0)
+    time = -1.0 + 2.0 * (pairs * positive).sum(axis=0)
+    return np.asarray(n_chains * length / np.maximum(time, 1.0 / np.log10(n_chains * length)))
+
+
+def _split(draws: Array) -> Array:
+    if draws.ndim < 2 or draws.shape[1] < 4:
+        raise OptionError(
+            f"Diagnostics need draws of shape (chains, steps, ...) with 4 steps or more, not "
+            f"{draws.shape}."
+        )
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, half : 2 * half]])

@@ -10,10 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.samplers._inside import find_inside
-from selfselect.samplers.base import Draw, Target
-
-__all__ = ["Antithetic"]
+from selfselect.samplers.base import Draw, Target, find_inside
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -10,13 +10,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.special import ndtri_exp
-from selfselect.kernels.tails import interval_terms, log_cdf
+from selfselect.kernels.tails import interval_terms, log_cdf, ndtri_exp
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import HasBounds
 from selfselect.samplers.base import Draw, Target, require_capability
-
-__all__ = ["BoxExact"]
 
 Array = NDArray[np.float64]
 

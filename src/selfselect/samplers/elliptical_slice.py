@@ -9,10 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.samplers._inside import find_inside
-from selfselect.samplers.base import Draw, Target
-
-__all__ = ["EllipticalSlice"]
+from selfselect.samplers.base import Draw, Target, find_inside
 
 Array = NDArray[np.float64]
 

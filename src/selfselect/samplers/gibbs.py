@@ -9,12 +9,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.kernels.special import ndtri
+from selfselect.kernels.tails import ndtri
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
-from selfselect.samplers._inside import find_inside
-from selfselect.samplers.base import Draw, Target
-
-__all__ = ["Gibbs"]
+from selfselect.samplers.base import Draw, Target, find_inside
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

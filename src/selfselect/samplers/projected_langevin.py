@@ -13,8 +13,6 @@ from selfselect.errors import OptionError, RuleError
 from selfselect.rules.base import HasProjection
 from selfselect.samplers.base import Draw, Target, require_capability
 
-__all__ = ["ProjectedLangevin"]
-
 Array = NDArray[np.float64]
 
 MOST_ALTERNATIONS = 200

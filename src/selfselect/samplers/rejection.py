@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from selfselect.errors import RuleError
 from selfselect.samplers.base import Draw, Target
 
-__all__ = ["Rejection"]
-
 Array = NDArray[np.float64]
 
 

@@ -1,6 +1,5 @@
 """Models with a selection equation of their own: sample selection and endogenous switching."""
 
-from selfselect.selection.sample_selection import sample_selection
-from selfselect.selection.switching import switching
+from selfselect.selection.doors import sample_selection, switching
 
 __all__ = ["sample_selection", "switching"]

@@ -20,41 +20,34 @@ from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.build_selection import build_selection_design
-from selfselect.data.clusters import cluster_columns
 from selfselect.data.coder import Coder
+from selfselect.data.coding import CarriedStages, FirstStage, fit_first_stages, residual_name
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import Design
-from selfselect.data.first_stage import (
-    CarriedStages,
-    FirstStage,
-    fit_first_stages,
-    residual_name,
-)
-from selfselect.data.formula_columns import columns_in
+from selfselect.data.equations import parse_side
+from selfselect.data.formula_code import columns_in
 from selfselect.data.formulas import ParsedFormula, parse_formula
-from selfselect.data.missing import find_absent, find_any_absent
+from selfselect.data.missing import Unrecorded, find_absent, find_any_absent
+from selfselect.data.panels import cluster_columns
 from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.tables import to_frame
-from selfselect.data.terms import parse_side
-from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, FormulaError, OptionError
-from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
-from selfselect.inference.cluster_totals import (
+from selfselect.inference.covariance import (
+    UNCORRECTED,
+    Bootstrap,
+    Covariance,
+    describe_bootstrap,
+    plain_meat,
+    resampled_estimates,
+)
+from selfselect.inference.dependence import (
+    Dependence,
     cluster_covariance,
     cluster_totals,
     count_in_rows,
     describe_clusters,
 )
-from selfselect.inference.covariance import (
-    UNCORRECTED,
-    Covariance,
-    describe_bootstrap,
-    plain_meat,
-)
-from selfselect.inference.dependence import Dependence
-
-__all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_stages"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

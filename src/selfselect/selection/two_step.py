@@ -16,19 +16,20 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
+from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
-from selfselect.inference.cluster_totals import (
+from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
+from selfselect.inference.dependence import (
+    Dependence,
     cluster_covariance,
     cluster_totals,
     describe_clusters,
 )
-from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
-from selfselect.inference.dependence import Dependence
 from selfselect.likelihoods import Batch
 from selfselect.noises import Selection
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.shapes.normal import SHAPE
+from selfselect.problem.batch import Parts
 from selfselect.problem.parameters import SCALE
 from selfselect.problem.problem import Problem
 from selfselect.solvers._second_step import (
@@ -37,11 +38,8 @@ from selfselect.solvers._second_step import (
     own_regressors,
     second_steps,
 )
-from selfselect.solvers.base import Solution
+from selfselect.solvers.base import Ending, Solution, Status
 from selfselect.solvers.selection_search import fit_independent, selection_places
-from selfselect.solvers.status import Ending, Status
-
-__all__ = ["TwoStep", "two_step_covariance", "two_step_influence"]
 
 Array = NDArray[np.float64]
 

@@ -6,20 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from selfselect.solvers._choose import choose_solver
-    from selfselect.solvers._resolution import as_solved
-    from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
+    from selfselect.solvers._choose import as_solved, choose_solver
+    from selfselect.solvers.base import Ending, Solution, Solver, StartRecord, Status, TraceEntry
     from selfselect.solvers.continuation import Continuation
-    from selfselect.solvers.em import EM
-    from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+    from selfselect.solvers.maximum_likelihood import EM, MaximumLikelihood
     from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
     from selfselect.solvers.newton import Newton
-    from selfselect.solvers.paper.min_variance import MinVariance
-    from selfselect.solvers.paper.net_search import NetSearch
+    from selfselect.solvers.paper.moment_methods import MinVariance, NetSearch, TwoModels
     from selfselect.solvers.paper.peeling import Peeling, Population
     from selfselect.solvers.paper.projected_sgd import ProjectedSGD
-    from selfselect.solvers.paper.two_models import TwoModels
-    from selfselect.solvers.status import Ending, Status
     from selfselect.solvers.type_search import TypeSearch
 
 __all__ = [
@@ -46,13 +41,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EM": "em",
+    "EM": "maximum_likelihood",
     "Continuation": "continuation",
-    "Ending": "status",
+    "Ending": "base",
     "MaximumLikelihood": "maximum_likelihood",
-    "MinVariance": "paper.min_variance",
+    "MinVariance": "paper.moment_methods",
     "MonteCarloNewton": "monte_carlo_newton",
-    "NetSearch": "paper.net_search",
+    "NetSearch": "paper.moment_methods",
     "Newton": "newton",
     "Peeling": "paper.peeling",
     "Population": "paper.peeling",
@@ -60,12 +55,12 @@ _HOMES = {
     "Solution": "base",
     "Solver": "base",
     "StartRecord": "base",
-    "Status": "status",
+    "Status": "base",
     "TraceEntry": "base",
-    "TwoModels": "paper.two_models",
+    "TwoModels": "paper.moment_methods",
     "choose_solver": "_choose",
     "TypeSearch": "type_search",
-    "as_solved": "_resolution",
+    "as_solved": "_choose",
 }
 
 

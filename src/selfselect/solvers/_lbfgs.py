@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Minima", "minimise"]
-
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Objective = Callable[[Array, NDArray[np.intp]], tuple[Array, Array]]

@@ -15,20 +15,21 @@ from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy, thin_equation
-from selfselect.solvers._identification import undetermined
 from selfselect.solvers._order import order_alternatives
-from selfselect.solvers._relocation import relocate
 from selfselect.solvers._search import Place, SearchSpace, grouped
+from selfselect.solvers._soundness import Degeneracy, find_degeneracy, relocate, thin_equation
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
     refuse_collinear,
+    undetermined,
 )
 from selfselect.solvers._starts import Recipe, recipes_for
 from selfselect.solvers.base import (
+    Ending,
     Solution,
     StartRecord,
+    Status,
     record_starts,
     require_counts,
     same_optimum,
@@ -36,9 +37,6 @@ from selfselect.solvers.base import (
 )
 from selfselect.solvers.climb import Climb, information_at, log_likelihood
 from selfselect.solvers.paper.base import MomentMethod
-from selfselect.solvers.status import Ending, Status
-
-__all__ = ["MultiStart"]
 
 Array = NDArray[np.float64]
 Index = Literal["known", "unknown"]
@@ -56,7 +54,7 @@ a search ends where the likelihood is all but flat, before information has faded
 TRIES = 2
 """Moves in a row without a better optimum after which no more are made."""
 
-FEWEST_STARTS, MOST_STARTS, STARTS_TIMES_ROWS = 8, 256, 100_000
+FEWEST_STARTS, STARTS_OF_FEW_ROWS, STARTS_TIMES_ROWS = 8, 256, 100_000
 """Starts where rows are many, where they are few, and starts times rows in between: the fewer rows,
 the more optima their likelihood has, and the less a start costs."""
 
@@ -120,7 +118,7 @@ class MultiStart(ABC):
         if index == "known":
             # Least squares on the rows where each was chosen is close to the best optimum.
             return FEWEST_STARTS
-        return max(FEWEST_STARTS, min(MOST_STARTS, STARTS_TIMES_ROWS // max(n_rows, 1)))
+        return max(FEWEST_STARTS, min(STARTS_OF_FEW_ROWS, STARTS_TIMES_ROWS // max(n_rows, 1)))
 
     @abstractmethod
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: list[Place]) -> list[Place]:

@@ -1,36 +1,32 @@
-"""The order of alternatives that have no names: by their mean outcome, largest first.
-
-Alternatives that are not available in the same rows, may not have been chosen in the same rows, or
-differ in what is known of their noise are not alike: only among those that are alike does an order
-have to be agreed on.
-"""
+"""The order of what has no name: alternatives and types."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.kernels.mixture import TypeValues
+from selfselect.likelihoods._components import Components
 from selfselect.problem.batch import Batch
-from selfselect.problem.grams import sum_columns
-from selfselect.problem.problem import Problem
+from selfselect.problem.problem import Problem, sum_columns
 from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb
 
-__all__ = [
-    "closest_order",
-    "groups_alike",
-    "match_alternatives",
-    "order_alternatives",
-    "reordered",
-    "reported_origins",
-]
-
 Array = NDArray[np.float64]
+
+
+# The order of alternatives that have no names: by their mean outcome, largest first.
+#
+# Alternatives that are not available in the same rows, may not have been chosen in the same rows,
+# or differ in what is known of their noise are not alike: only among those that are alike does an
+# order have to be agreed on.
+
 Indices = NDArray[np.intp]
 
 
@@ -80,9 +76,6 @@ def match_alternatives(
         free = free[_origins(problem, closest_order(problem, groups, free, problem, to))]
     if not problem.noise.mixed:
         return free
-    # Imported here: few fits have types.
-    from selfselect.solvers._type_order import match_types
-
     return match_types(problem, free, to)
 
 
@@ -185,3 +178,46 @@ def _differing(problem: Problem, batch: Batch) -> Array:
         if open_to is not None:
             count += (open_to[:, :, None] != open_to[:, None, :]).sum(axis=0)
     return count
+
+
+# The numbers of unobserved types: by weight, or as close as can be to those of another fit.
+
+
+def types_by_weight(problem: Problem, free: Array) -> Array:
+    """Return the same with types in the order of their weight, the largest first."""
+    _, values = _types_at(problem, free)
+    return _reordered(problem, free, np.argsort(-values.weights, kind="stable"))
+
+
+def match_types(problem: Problem, free: Array, to: Array) -> Array:
+    """Renumber types to come closest, in what they shift and cost, to those of `to`."""
+    from scipy.optimize import linear_sum_assignment
+
+    (_, found), (natural, wanted) = (_types_at(problem, one) for one in (free, to))
+    h = natural[problem.layout.inverse_scale_positions]
+    blocks, targets = (
+        np.hstack([one.shifts * h, one.costs * h, one.logits[:, None]]) for one in (found, wanted)
+    )
+    distance = ((targets[:, None, :] - blocks[None, :, :]) ** 2).sum(axis=2)
+    return _reordered(problem, free, linear_sum_assignment(distance)[1])
+
+
+def _types_at(problem: Problem, free: Array) -> tuple[Array, TypeValues]:
+    parts, natural = Components.of(problem), problem.layout.natural(free)
+    return natural, parts.map.at(natural[parts.at_types])
+
+
+def _reordered(problem: Problem, free: Array, order: Indices) -> Array:
+    """Return the same with types in an order; types of which something is held keep theirs."""
+    noise: Any = problem.noise
+    if (np.diff(order) == 1).all() or noise.undetermined() is not None:
+        return free
+    parts = Components.of(problem)
+    natural, values = _types_at(problem, free)
+    natural[parts.at_types] = parts.map.parameters(
+        values.weights[order], values.shifts[order], values.costs[order]
+    )
+    if parts.slopes_at.size:
+        slopes = np.vstack([np.zeros(parts.slopes_at.shape[1]), natural[parts.slopes_at]])[order]
+        natural[parts.slopes_at] = slopes[1:] - slopes[0]
+    return problem.layout.gather(natural)

@@ -1,29 +1,33 @@
-r"""Search of a likelihood with many optima: quasi-Newton climbs in well-conditioned coordinates.
-
-Climbs move in *search coordinates*: the coefficients of each alternative after whitening its
-covariates, in units of the outcome, and the logarithms of the inverse scales. In them the
-likelihood is about equally curved in all directions whatever the covariates look like.
-"""
+"""Coordinates of a search, and subspaces that hold the slopes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.likelihoods import evaluate, evaluate_places
+from selfselect.errors import OptionError
+from selfselect.likelihoods import Batch, evaluate, evaluate_places
+from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
-from selfselect.problem.ties import Ties
+from selfselect.problem.units import Ties
 from selfselect.solvers._lbfgs import minimise
 
-__all__ = ["Place", "SearchSpace", "grouped"]
-
 Array = NDArray[np.float64]
+
+
+# Search of a likelihood with many optima: quasi-Newton climbs in well-conditioned coordinates.
+#
+# Climbs move in *search coordinates*: the coefficients of each alternative after whitening its
+# covariates, in units of the outcome, and the logarithms of the inverse scales. In them the
+# likelihood is about equally curved in all directions whatever the covariates look like.
+
 
 One = TypeVar("One")
 
@@ -150,12 +154,31 @@ class SearchSpace:
         count = len(self.problem.layout.sizes)
         return np.arange(count) if self.free_scales > 1 else np.zeros(count, dtype=np.intp)
 
-    def block(self, alternative: int) -> slice:
-        """Return where the coefficients of an alternative are among the coordinates."""
-        ends = np.cumsum(self.problem.layout.sizes)
-        return slice(
-            int(ends[alternative]) - self.problem.layout.sizes[alternative], int(ends[alternative])
-        )
+    def next_to(
+        self, coordinates: Array, alternative: int, other: int, distance: float, rng: Generator
+    ) -> Array:
+        """Return a place at which an alternative's equation lies next to that of another one.
+
+        The direction is random, the distance in search coordinates. Both alternatives have the same
+        covariates.
+        """
+        ties = self.problem.layout.ties
+        moved = coordinates.copy()
+        if ties is None:
+            own = self._own[alternative]
+            size = own.stop - own.start
+            moved[own] = coordinates[self._own[other]] + distance * _direction(size, rng)
+            return moved
+        v = self._coefficients(coordinates)
+        v[ties.alternative == alternative] = v[ties.alternative == other]
+        u = ties.nearest(v)
+        alone = ties.alone(alternative)
+        if len(alone):
+            root = self.roots[0]
+            own_root: Any = np.linalg.cholesky((root @ root.T)[np.ix_(alone, alone)])
+            u[alone] += distance * np.linalg.solve(own_root.T, _direction(len(alone), rng))
+        moved[self._own[0]] = self.roots[0].T @ u
+        return moved
 
     @cached_property
     def inverse_roots(self) -> tuple[Array, ...]:
@@ -320,3 +343,77 @@ def grouped(starts: Sequence[One], engine: Engine) -> list[list[One]]:
     """Group starts, by rows and engine alone, into those that climb side by side."""
     size = max(1, engine.rows_at_once // max(engine.n_rows, 1))
     return [list(starts[at : at + size]) for at in range(0, len(starts), size)]
+
+
+def _direction(size: int, rng: Generator) -> Array:
+    """Return a random direction, about 1 long."""
+    return rng.standard_normal(size) / np.sqrt(size)
+
+
+# The subspace that holds the coefficients, by the paper's matrix or by residual pHd.
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """Directions in search coordinates with their eigenvalues, the strongest first.
+
+    Attributes
+    ----------
+    directions : (p, p) orthonormal columns.
+    eigenvalues : (p,) for a scree plot: those of noise scatter around zero.
+    """
+
+    directions: Array
+    eigenvalues: Array
+
+
+def find_subspace(
+    space: SearchSpace, engine: Engine, method: Literal["paper", "residual"]
+) -> Subspace:
+    r"""Find the directions in which coefficients lie.
+
+    ``paper``: the top eigenvectors of :math:`E[\max(0, y)^2 (xx' - I)]`, which span
+    :math:`w_1, ..., w_k` (section 4.2). ``residual``: those of :math:`E[e (xx' - I)]` with the
+    residuals e of least squares, which span the differences of the w (dimension k - 1), at about
+    half the error. Both suppose covariates that are normal with mean zero; with an intercept
+    ``paper`` sees outcomes less their mean.
+    """
+    if method not in ("paper", "residual"):
+        raise OptionError(f"subspace={method!r} is not possible: use 'residual' or 'paper'.")
+    total, weighted, trace = engine.sum(partial(_weighted_moments, space, method))
+    matrix = weighted / total - trace / total * np.eye(len(weighted))
+    values, vectors = np.linalg.eigh(matrix)
+    return Subspace(vectors[:, ::-1], values[::-1])
+
+
+def coefficient_basis(
+    space: SearchSpace, engine: Engine, method: Literal["paper", "residual"], size: int
+) -> Array:
+    """Return an orthonormal basis (p, size) of a subspace that holds the coefficients themselves.
+
+    Residual directions hold only their differences, so least squares, their mean, joins them.
+    """
+    directions = find_subspace(space, engine, method).directions
+    if method == "paper":
+        return directions[:, :size]
+    joined = np.column_stack([space.naive[0], directions[:, : size - 1]])
+    return np.asarray(np.linalg.qr(joined)[0])
+
+
+def _weighted_moments(space: SearchSpace, method: str, batch: Batch) -> Parts:
+    white, outcome, weights = white_rows(space, batch)
+    if method == "paper":
+        factor = weights * np.maximum(0.0, outcome) ** 2
+    else:
+        factor = weights * (outcome - space.problem.side * (white @ space.naive[0]))
+    return Parts((float(weights.sum()), white.T @ (white * factor[:, None]), float(factor.sum())))
+
+
+def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
+    """Return whitened covariates, outcomes as if the largest were observed, and weights."""
+    rows, problem = batch.rows, space.problem
+    assert rows.outcome is not None
+    design = problem.units.design(rows.covariates, problem.equations.each[0].columns)
+    white = design @ space.inverse_roots[0].T
+    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
+    return white, problem.side * problem.units.limits(rows.outcome), weights

@@ -24,11 +24,6 @@ from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
 from selfselect.solvers._start import refuse_collinear, refuse_dependent
 
-__all__ = [
-    "OwnRegressors", "SecondStep", "first_coefficients", "least_squares", "own_regressors",
-    "second_steps",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

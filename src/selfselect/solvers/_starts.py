@@ -1,4 +1,4 @@
-"""Where a search starts: moments, random cells of the covariates, random places, annealing."""
+"""Starts of a search."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
+from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.likelihoods import Batch
+from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import by_columns
-from selfselect.solvers._search import Place, SearchSpace
-from selfselect.solvers._subspace import find_subspace
+from selfselect.solvers._search import Place, SearchSpace, find_subspace
+from selfselect.solvers._start import any_deficient, gram_matrices
 from selfselect.solvers.paper.base import MomentMethod
-from selfselect.solvers.paper.two_models import TwoModels
-
-__all__ = ["Recipe", "Start", "recipes_for"]
+from selfselect.solvers.paper.moment_methods import TwoModels
 
 Array = NDArray[np.float64]
+
+
+# Where a search starts: moments, random cells of the covariates, random places, annealing.
+
 
 ANNEALING = (2.0, 1.0, 0.5, 0.25)
 """Scales of the annealed starts, in units of the least-squares residuals' spread."""
@@ -255,22 +258,24 @@ CYCLE = (
 
 
 def given_start(problem: Problem, coefficients: Sequence[Sequence[float]]) -> Start:
-    """Return a start at coefficients in the user's units."""
-    layout = problem.layout
-    if tuple(map(len, coefficients)) != layout.sizes:
-        wanted = ", ".join(map(str, layout.sizes))
+    """Return a start at coefficients in the user's units; those that are shared are averaged."""
+    layout, equations = problem.layout, problem.equations.each
+    wanted = tuple(len(equation.estimated) for equation in equations)
+    if tuple(map(len, coefficients)) != wanted:
         raise OptionError(
             f"start= has lists of {', '.join(str(len(one)) for one in coefficients)} coefficients; "
-            f"the equations have {wanted}, the intercept first where there is one."
+            f"the equations have {', '.join(map(str, wanted))}, the intercept first where there is "
+            "one, and none for an offset."
         )
+    each = [
+        np.append(given, [1.0] * equation.has_offset)
+        for given, equation in zip(coefficients, equations, strict=True)
+    ]
 
     def start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
         del engine
-        scale = 0.7 * space.spread * problem.units.outcome_unit
-        own_scale = layout.scales is None and not layout.common
-        reported = [value for one in coefficients for value in (*one, *[scale] * own_scale)]
-        reported += [scale] * layout.common
-        return [_as_place(space.locate(layout.read(np.array(reported)))) for _ in rngs]
+        scales = np.full(len(each), 0.7 * space.spread * problem.units.outcome_unit)
+        return [_as_place(space.locate(layout.collect(each, scales))) for _ in rngs]
 
     return start
 
@@ -297,3 +302,21 @@ def recipes_for(
     elif moments and all_open and problem.equations.n_alternatives == 2 and not constants:
         recipes[0] = Recipe("closed form", moment_start(TwoModels()), same_covariates=True)
     return recipes
+
+
+# Random equations under independent normal noise, from which other noise may begin.
+
+
+FLOOR = 0.01
+"""Smallest scale, as a fraction of the least-squares residuals'; no start is near to it."""
+
+
+def random_places(problem: Problem, part: Engine, rng: Generator, count: int) -> list[Array]:
+    """Return the natural parameters of equations scattered at random around least squares."""
+    grams = gram_matrices(problem, part)
+    if not count or any_deficient(problem, grams):
+        return []
+    space = SearchSpace.build(problem, grams, weight=part.weight_total, floor=FLOOR)
+    seeds = SeedSequence(int(rng.integers(2**63))).spawn(count)
+    starts = random_start(space, part, [np.random.default_rng(seed) for seed in seeds])
+    return [space.natural(start.coordinates) for start in starts]

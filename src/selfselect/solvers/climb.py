@@ -17,23 +17,7 @@ from selfselect.likelihoods import evaluate
 from selfselect.problem.batch import Evaluation
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers.base import TraceEntry
-from selfselect.solvers.status import Ending, Status
-
-__all__ = [
-    "Climb",
-    "Hill",
-    "Point",
-    "approach",
-    "ascend",
-    "climb",
-    "information_at",
-    "log_likelihood",
-    "point_at",
-    "scale_without_limit",
-    "score_at",
-    "solve_spd",
-]
+from selfselect.solvers.base import Ending, Status, TraceEntry
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -45,6 +29,11 @@ SMALLEST_STEP = 1e-10
 
 ENOUGH = 1e-4
 """Share of the gain that a quadratic promises which a step must bring."""
+
+LAST, LITTLE, NOTHING = 10, 0.01, 0.01
+"""Steps after which a climb ends that have brought less than this share of what a quadratic
+promises, and less than this log-likelihood, at a mean weight of 1: so it is where a log-likelihood
+bends without end, and each step is halved many times."""
 
 ROUNDING = 1e-13
 """Relative rounding of a log-likelihood summed over many rows."""
@@ -165,6 +154,7 @@ def ascend(hill: Hill, start: Array, *, max_steps: int, stop: Stop | None = None
         return Ascent(point, Ending(status, details), tuple(trace))
 
     here, before, size = hill.at(start), np.inf, 1.0
+    promised: list[float] = []
     for _ in range(max_steps):
         if not np.isfinite(here.loglik) or not np.isfinite(here.step).all():
             return end(here, Status.NOT_FINITE, what="log-likelihood")
@@ -182,7 +172,16 @@ def ascend(hill: Hill, start: Array, *, max_steps: int, stop: Stop | None = None
             size *= 0.5
             after = _trial(hill, here, size)
         trace.append(TraceEntry(hill.n_rows, here.loglik, here.distance, size))
+        promised.append(0.5 * here.gain)
         here, before = after, here.distance
+        if len(trace) > LAST:
+            gain, wanted = here.loglik - trace[-LAST].loglik, sum(promised[-LAST:])
+            nothing = min(LITTLE * wanted, NOTHING * here.gain / max(here.distance, 1e-300) ** 2)
+            if gain < nothing and wanted > hill.slack(here):
+                return end(
+                    here, Status.NO_PROGRESS, steps=len(trace), last=LAST, gain=gain,
+                    promised=wanted,
+                )  # fmt: skip
     return end(here, Status.OUT_OF_STEPS, steps=max_steps, distance=here.distance)
 
 

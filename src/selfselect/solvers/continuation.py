@@ -19,23 +19,29 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
-from selfselect.solvers._anywhere import random_places
-from selfselect.solvers._boundary import ends_at_boundary, find_boundary
-from selfselect.solvers._degeneracy import collapsed, find_collapse, thin_at
-from selfselect.solvers._identification import ridge, undetermined
-from selfselect.solvers._kinks import has_kinks, solve_through_smooth
+from selfselect.solvers._choose import refine, with_points
 from selfselect.solvers._order import order_alternatives
-from selfselect.solvers._resolution import refine, with_points
-from selfselect.solvers._searched import End, Searched
-from selfselect.solvers._simpler import settle
+from selfselect.solvers._soundness import (
+    End,
+    Searched,
+    collapsed,
+    ends_at_boundary,
+    find_boundary,
+    find_collapse,
+    settle,
+    thin_at,
+)
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
     least_squares_start,
     refuse_collinear,
     refuse_dependent_spreads,
+    ridge,
+    undetermined,
 )
-from selfselect.solvers.base import Solution, require, require_counts
+from selfselect.solvers._starts import random_places
+from selfselect.solvers.base import Ending, Solution, Status, require, require_counts
 from selfselect.solvers.climb import (
     Climb,
     Point,
@@ -47,9 +53,7 @@ from selfselect.solvers.climb import (
     solve_spd,
 )
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
-from selfselect.solvers.status import Ending, Status
-
-__all__ = ["Continuation"]
+from selfselect.solvers.newton import has_kinks, solve_through_smooth
 
 Array = NDArray[np.float64]
 
@@ -407,16 +411,22 @@ def _plain_rule(problem: Problem, part: Engine) -> Maximum | Minimum:
 def _numberings(problem: Problem, natural: Array) -> list[tuple[str, Array]]:
     """Return the same equations under other names, where the rule tells names apart.
 
-    A search by the largest or smallest outcome does not know which equation is whose.
+    A search by the largest or smallest outcome does not know which equation is whose, or only from
+    covariates that others lack. Those begin at zero.
     """
-    layout = problem.layout
-    if not problem.likelihood.weighed or len({one.columns for one in problem.equations.each}) > 1:
+    layout, each = problem.layout, problem.equations.each
+    if not problem.likelihood.weighed:
         return [("", natural)]
-    blocks = [natural[layout.starts[j] : layout.starts[j + 1]] for j in range(len(layout.sizes))]
-    orders = islice(permutations(range(len(blocks))), MOST_NUMBERINGS)
+    own = [
+        dict(zip(one.columns, natural[start:], strict=False))
+        for one, start in zip(each, layout.starts, strict=False)
+    ]
+    inverse = natural[layout.inverse_scale_positions]
+    orders = islice(permutations(range(len(each))), MOST_NUMBERINGS)
     return [
         (f", numbered {'-'.join(str(j + 1) for j in order)}",
-         np.concatenate([blocks[j] for j in order]))
+         np.concatenate([[*(own[j].get(column, 0.0) for column in one.columns), inverse[j]]
+                         for one, j in zip(each, order, strict=True)]))
         for order in orders
     ]  # fmt: skip
 

@@ -1,8 +1,4 @@
-"""Maximum likelihood of outcomes that a selection equation selects, from several correlations.
-
-For fixed correlations there is one optimum; over correlations there may be several, on real data
-too, and a start from the two-step estimate alone may end at a lesser one.
-"""
+"""Searches with a selection equation: over its correlations, and with a binary outcome."""
 
 from __future__ import annotations
 
@@ -30,16 +26,17 @@ from selfselect.solvers._second_step import (
     least_squares,
     second_steps,
 )
-from selfselect.solvers.base import Solution, record_starts, same_optimum
+from selfselect.solvers.base import Ending, Solution, Status, record_starts, same_optimum
 from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb, point_at
-from selfselect.solvers.status import Ending, Status
-
-__all__ = [
-    "FLAT", "GRID", "SAMPLE", "SelectionSearch", "correlation_places", "fit_independent",
-    "refuse_separation", "selection_places", "solution_of",
-]  # fmt: skip
 
 Array = NDArray[np.float64]
+
+
+# Maximum likelihood of outcomes that a selection equation selects, from several correlations.
+#
+# For fixed correlations there is one optimum; over correlations there may be several, on real data
+# too, and a start from the two-step estimate alone may end at a lesser one.
+
 Mask = NDArray[np.bool_]
 
 GRID = (-0.8, 0.0, 0.8)
@@ -67,7 +64,7 @@ LARGEST_START = 0.9
 """Size of a correlation from which a climb starts."""
 FLAT = 1e-7
 """Curvature per row, of at most 2/π, below which a direction leads on to perfect prediction."""
-ON_THE_WAY = (Status.OUT_OF_STEPS, Status.NO_STEP_UP)
+ON_THE_WAY = (Status.OUT_OF_STEPS, Status.NO_STEP_UP, Status.NO_PROGRESS)
 """How climbs end that have not arrived, at places that the likelihood has."""
 CERTAIN = 1e30
 """Information about a parameter that is taken as given, in units of the largest other one."""
@@ -443,3 +440,84 @@ def _with_certain(information: Array, held: Mask) -> Array:
     certain = np.where(held[:, None] | held[None, :], 0.0, information)
     certain[held, held] = CERTAIN * np.abs(np.diag(certain)).max()
     return certain
+
+
+# Maximum likelihood of a binary outcome that a selection equation selects.
+
+
+@dataclass(frozen=True)
+class BinarySearch(SelectionSearch):
+    """Climb from two probits, and from correlations on a grid.
+
+    Parameters
+    ----------
+    start : ``"search"``, or ``"two-step"`` to climb from two probits without correlation alone.
+    max_steps : steps of a climb after which it gives up.
+    tol : distance to the optimum, in standard errors, at which a climb stops.
+    """
+
+    def _by_sample(
+        self, problem: Problem, engine: Engine, part: Engine, progress: bool | None
+    ) -> tuple[Climb, dict[str, Climb]]:
+        """Return the same, with climbs on all rows only from the optima of a sample of them."""
+        first, found = self._by_starts(problem, part)
+        held = _correlation_held(problem)
+        independent = self._climb(problem, engine, first.free, held, progress)
+        _refuse_perfect(problem, engine, independent)
+        reached: dict[float, Climb] = {}
+        for end in found.values():
+            if round(end.loglik, 3) not in reached:
+                reached[round(end.loglik, 3)] = self._climb(
+                    problem, engine, end.free, progress=progress
+                )
+        return independent, {name: reached[round(end.loglik, 3)] for name, end in found.items()}
+
+    def _climb(
+        self,
+        problem: Problem,
+        engine: Engine,
+        place: Array,
+        held: Mask | None = None,
+        progress: bool | None = False,
+    ) -> Climb:
+        return climb(
+            problem, engine, place, max_steps=self.max_steps, tol=self.tol, progress=progress,
+            held=held,
+        )  # fmt: skip
+
+    def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
+        """Return the fit without correlation, and where each start leads."""
+        least_squares(problem, engine)
+        held = _correlation_held(problem)
+        independent = self._climb(problem, engine, np.zeros(problem.layout.n_free), held)
+        _refuse_perfect(problem, engine, independent)
+        ends = {"two probits": self._climb(problem, engine, independent.free)}
+        for rho in GRID if self.start == "search" else ():
+            if rho:
+                place = independent.free.copy()
+                place[held] = np.arctanh(rho)
+                near = self._climb(problem, engine, place, held)
+                ends[f"correlation {rho:g}"] = self._climb(problem, engine, near.free)
+        return independent, ends
+
+
+def _correlation_held(problem: Problem) -> Mask:
+    """Say which parameter is the correlation, for climbs that hold it."""
+    held = np.zeros(problem.layout.n_free, dtype=bool)
+    held[correlation_places(problem)] = True
+    return held
+
+
+def _refuse_perfect(problem: Problem, engine: Engine, probits: Climb) -> None:
+    """Refuse covariates that predict selection, or the outcome, perfectly."""
+    refuse_separation(problem, engine, probits)
+    (equation,) = problem.equations.each
+    n_terms = len(equation.terms)
+    own = probits.information[:n_terms, :n_terms] / engine.weight_total
+    if np.linalg.eigvalsh(own)[0] <= FLAT:
+        size = np.abs(probits.free[:n_terms]) * [column > 0 for column in equation.columns]
+        raise DataError(
+            f"The covariates predict the outcome perfectly in some or all rows, by "
+            f"{equation.terms[int(np.argmax(size))]!r} above all: its coefficient would be "
+            "infinite. Leave that covariate out, or the rows it decides."
+        )

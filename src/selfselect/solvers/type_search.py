@@ -18,15 +18,19 @@ from selfselect.likelihoods._components import Components
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
-from selfselect.solvers._identification import ridge, undetermined
-from selfselect.solvers._order import order_alternatives
-from selfselect.solvers._type_order import types_by_weight
-from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
+from selfselect.solvers._order import order_alternatives, types_by_weight
+from selfselect.solvers._start import ridge, undetermined
+from selfselect.solvers.base import (
+    Ending,
+    Solution,
+    StartRecord,
+    Status,
+    record_starts,
+    require,
+    require_counts,
+)
 from selfselect.solvers.climb import Climb, climb
 from selfselect.solvers.continuation import Continuation
-from selfselect.solvers.status import Ending, Status
-
-__all__ = ["TypeSearch", "type_visits"]
 
 Array = NDArray[np.float64]
 

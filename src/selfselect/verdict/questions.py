@@ -1,40 +1,46 @@
-"""The question of a verdict, and how a fit, least squares and the rule alone answer it."""
+"""What a verdict asks, and of which models: the fit, least squares, the rule alone, and others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.bounding.ask import bounds_of_rows
-from selfselect.bounding.asked import read_asked
+from selfselect.bounding.bounds import read_asked
 from selfselect.data.design import Design
-from selfselect.effects._types import refuse_undetermined
-from selfselect.effects._units import errors_of_units
+from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.rows import Rows
+from selfselect.effects._ask import refuse_undetermined
+from selfselect.effects._moments import errors_of_units
+from selfselect.effects._sample import AveragedRows, sample_of
 from selfselect.effects.base import alternative_index
-from selfselect.effects.treatment_effects import (
-    average_effect,
-    treatment_effects,
-    two_alternatives,
-)
+from selfselect.effects.treatment_effects import average_effect, treatment_effects, two_alternatives
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
 from selfselect.moments.choose import moments_of
+from selfselect.noise_choice import default_candidates
+from selfselect.noises import FittedNoise, Selection, TwoSteps, as_noise
 from selfselect.plain import archived
 from selfselect.problem.parameters import Reported, flat_names
-from selfselect.problem.problem import Problem
+from selfselect.problem.problem import Problem, refuse_unidentified
 from selfselect.results.expressions import read_expressions
 from selfselect.results.naive import fit_naive_jointly
-from selfselect.rules import direction_of
+from selfselect.results.refit import refit
+from selfselect.results.restrictions import index_of
+from selfselect.rules import SelectionIndex, direction_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Answer", "Question", "check_question", "read_question", "refuse_without_rows"]
+
+# The question of a verdict, and how a fit, least squares and the rule alone answer it.
+
 
 Array = NDArray[np.float64]
 
@@ -112,9 +118,10 @@ class Question:
 
     def _difference(self, fit: FitResult, values: Array) -> tuple[float, Array, float]:
         """Return the mean difference of two equations, its derivatives, and rows' own variance."""
-        rows, equations = fit.rows, fit.problem.equations
+        equations = fit.problem.equations
+        to, versus = alternative_index(fit, self.to), alternative_index(fit, self.versus)
+        rows = self._rows(fit)
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights.astype(float)
-        to = alternative_index(fit, self.to)
         if self.effect != "ATE":
             assert rows.chosen is not None
             weights = weights * ((rows.chosen == to) == (self.effect == "ATT"))
@@ -123,7 +130,7 @@ class Question:
         fixed, end = np.zeros(len(rows)), 0
         for j, equation in enumerate(equations.each):
             start, end = end, end + len(equation.estimated)
-            sign = {to: 1.0, alternative_index(fit, self.versus): -1.0}.get(j, 0.0)
+            sign = {to: 1.0, versus: -1.0}.get(j, 0.0)
             columns = [
                 np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
                 for column in equation.columns
@@ -137,6 +144,10 @@ class Question:
         variance = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares))
         return value, weights @ slope, max(variance, 0.0)
 
+    def _rows(self, fit: FitResult) -> Rows:
+        """Return the rows that the effect is about: the same for every model and the rule."""
+        return _rows_with_both(fit, self.to, self.versus).rows
+
     def of_rule(self, fit: FitResult, support: Any, level: float) -> Answer:
         """Return what the rule alone says: the ends of an interval, without an estimate."""
         if self.expression is not None:
@@ -145,7 +156,7 @@ class Question:
             )
         if self.effect == "ATE":
             asked = read_asked((0.5,), None, support, level)
-            table = bounds_of_rows(fit, asked).means
+            table = bounds_of_rows(fit, asked, self._rows(fit)).means
             ends = dict(zip(table["of"], table[["conf_low", "conf_high"]].to_numpy(), strict=True))
             if (name := f"{self.to} - {self.versus}") in ends:
                 low, high = map(float, ends[name])
@@ -241,7 +252,18 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
     to, versus = (labels[place] for place in two_alternatives(fit, question[0], question[1]))
     outcome = fit.problem.equations.outcome
     words = f"the effect of {to} instead of {versus} on mean {outcome} {EFFECTS[effect]}"
+    if not isinstance(fit, Unsolved) and fit.rows.known.described is not None:
+        sample = _rows_with_both(fit, to, versus)
+        if sample.left_out is not None:
+            counted = len(sample.rows) - sample.left_out[0]
+            words += f", over {counted} of {len(sample.rows)} cases, those with a row for both"
     return Question(words, None, to, versus, effect)
+
+
+def _rows_with_both(fit: FitResult, to: Any, versus: Any) -> AveragedRows:
+    """Return the rows of a fit, of weight zero where either alternative is not described."""
+    needed = (alternative_index(fit, to), alternative_index(fit, versus))
+    return sample_of(fit, None, needed=needed)
 
 
 def _refuse_what_models_do_not_share(fit: FitResult | Unsolved, question: str) -> None:
@@ -313,3 +335,126 @@ def _examples(fit: FitResult | Unsolved) -> str:
         difference = f"{labels[1]} - {labels[0]}"
         said += f", or for an effect: {difference!r}, or '{difference}, ATT'"
     return f"{said}."
+
+
+# Other models of the rows of a fit: other noises, and other ways of selecting.
+
+
+SWITCHING, TWO_STEPS = "switching", "two steps"
+
+Maker = Callable[[], "FitResult"]
+
+
+def other_models(fit: FitResult, seed: int) -> dict[str, Maker]:
+    """Return how to fit every other model of the same rows, by name."""
+    if fit.problem.noise.selected:
+        if fit.method == "two-step" or fit.problem.noise.sign_only:
+            return {}
+        ordered = fit.problem.equations.selection is None or fit.problem.equations.restricted
+        return {} if ordered else {TWO_STEPS: partial(_two_steps, fit)}
+    labels, facts = fit.problem.equations.alternatives, fit.facts
+    formulas = dict(zip(labels, facts.formulas, strict=True))
+    made: dict[str, Maker] = {}
+    scale = "common" if fit.problem.noise.scale == "common" else "each"
+    index = fit.problem.index
+    for name, noise in default_candidates(formulas, facts.panel, scale=scale, index=index).items():
+        if noise != fit.problem.noise:
+            made[name] = partial(_with_noise, fit, as_noise(noise), seed)
+    return made | {SWITCHING: partial(_switching, fit, seed)}
+
+
+def differences(fit: FitResult, other: FitResult) -> tuple[str, ...]:
+    """Say which assumptions of a fit another one replaces."""
+    one, two = fit.problem, other.problem
+    if one.noise.selected != two.noise.selected:
+        return ("the rule of choice",)
+    if fit.method != other.method:
+        return ("the joint normality of outcomes and selection",)
+    if one.rule != two.rule or one.equations.costs != two.equations.costs:
+        return ("the rule of choice",)
+    if one.noise.selected:
+        return ("the equations",)
+    if one.noise.independent != two.noise.independent:
+        return ("the correlation of the noises",)
+    found = []
+    if one.noise.margin.name != two.noise.margin.name:
+        found.append("the shape of the noise")
+    if bool(one.layout.spreads) != bool(two.layout.spreads):
+        found.append("the spread of the noise")
+    return tuple(found) or ("the noise",)
+
+
+def _with_noise(fit: FitResult, noise: FittedNoise, seed: int) -> FitResult:
+    """Fit the same equations and rule under another noise."""
+    equations = fit.problem.equations
+    if noise.spread is not None:
+        equations = _moving(equations)
+    grouped = fit.rows.groups is not None and noise.grouped
+    problem = replace(fit.problem, equations=equations, noise=noise, grouped=grouped)
+    return refit(fit, _checked(fit, problem), seed=seed)
+
+
+def _moving(equations: Equations) -> Equations:
+    """Let every alternative's scale move with what moves its mean."""
+    spreads = []
+    for equation in equations.each:
+        both = zip(equation.estimated, equation.columns, strict=False)
+        own = [(term, column) for term, column in both if column]
+        terms, columns = (INTERCEPT, *(t for t, _ in own)), (0, *(c for _, c in own))
+        spreads.append(Equation(equation.alternative, terms, columns))
+    return replace(equations, spreads=tuple(spreads))
+
+
+def _switching(fit: FitResult, seed: int) -> FitResult:
+    """Let any index of the covariates select, where one of them is excluded from an outcome."""
+    problem, known = fit.problem, fit.coding.known
+    equations = problem.equations
+    if problem.index != "known" or equations.n_alternatives != 2:
+        raise UnsupportedError("Switching is between two alternatives, the choice recorded.")
+    if problem.partial or equations.restricted:
+        raise UnsupportedError("Some outcomes are not recorded, or coefficients are restricted.")
+    if any(cost is not None for cost in known.costs) or any(known.available):
+        raise UnsupportedError("Known costs and availability have no counterpart in switching.")
+    if not any(equations.exclusions().values()):
+        raise UnsupportedError(
+            "No covariate is excluded from an outcome: switching would be identified by the "
+            "normal shape alone. Fit selfselect.switching with a covariate that affects the "
+            "choice only, and pass it in also=."
+        )
+    selection = index_of(equations)
+    base = replace(equations, costs=(), selection=selection, spreads=(), types=None)
+    changed = replace(
+        problem,
+        equations=base,
+        rule=SelectionIndex(equations.alternatives[-1]),
+        noise=Selection(),
+        grouped=False,
+    )
+    text = " + ".join(term for term in selection.terms if term != INTERCEPT)
+    described = replace(fit, facts=replace(fit.facts, selection=f"~ {text}"))
+    return refit(described, _checked(fit, changed), seed=seed)
+
+
+def _two_steps(fit: FitResult) -> FitResult:
+    """Fit a selection equation by two steps, which do not need all noises to be normal."""
+    # Imported here: only fits with a selection equation have two steps.
+    import numpy as np
+
+    from selfselect.selection.two_step import TwoStep, two_step_covariance
+
+    if fit.carried is not None:
+        raise UnsupportedError(
+            "Errors of a refit would leave out the first stage. Fit with method='two-step' and "
+            "pass it in also=."
+        )
+    problem, engine = replace(fit.problem, noise=TwoSteps()), fit.engine_of_rows()
+    solution = TwoStep().solve(problem, engine, rng=np.random.default_rng(0))
+    kind = "robust" if fit.covariance.kind in ("bootstrap", "opg") else fit.covariance.kind
+    spread = two_step_covariance(problem, engine, solution, kind=kind, dependence=fit.dependence)
+    return replace(fit, problem=problem, solution=solution, covariance=spread, kept=None)
+
+
+def _checked(fit: FitResult, problem: Problem) -> Problem:
+    problem.check(fit.facts.outcome_range)
+    refuse_unidentified(problem, fit.rows)
+    return problem

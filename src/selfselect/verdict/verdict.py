@@ -18,27 +18,28 @@ from selfselect.errors import (
     SelfSelectError,
     without_warnings,
 )
-from selfselect.inference.moments import SUBJECTS
+from selfselect.inference.simulation import SUBJECTS
 from selfselect.noise_choice import CLOSE, same_fit
 from selfselect.plain import archived
 from selfselect.progress import progress_bar
-from selfselect.report.numbers import format_number
-from selfselect.report.page import Block, Page
+from selfselect.report.page import Block, Page, format_number
 from selfselect.results.fit_result import FitResult
 from selfselect.results.page_methods import VERDICT
 from selfselect.results.refit import numbered_as
-from selfselect.results.rejections import assumptions_tested
-from selfselect.results.specification import specification_test, tests_of_noise
+from selfselect.results.rejections import assumptions_tested, specification_test, tests_of_noise
 from selfselect.results.tables import check_level, counted
 from selfselect.seeds import check_seed
-from selfselect.solvers.base import is_fragile, starts_at_best
-from selfselect.solvers.status import Status
-from selfselect.verdict.models import differences, other_models
-from selfselect.verdict.questions import Answer, Question, read_question, refuse_without_rows
+from selfselect.solvers.base import Status, is_fragile, starts_at_best
+from selfselect.verdict.questions import (
+    Answer,
+    Question,
+    differences,
+    other_models,
+    read_question,
+    refuse_without_rows,
+)
 from selfselect.verdict.words import Row, agreed, depends, undetermined
 from selfselect.visible import on_one_line
-
-__all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_verdict"]
 
 LEAST_SQUARES, THE_FIT, RULE = "least squares", "the fit", "the rule alone"
 
@@ -60,7 +61,8 @@ class Verdict:
     question : what was asked, in words.
     rows : what every model says, least squares first and the rule alone last.
     table : the same, a row per model: ``estimate``, ``std_error``, ``conf_low``, ``conf_high`` (of
-        the rule alone: the limits it sets), ``bic``, ``rejected`` and ``untested`` (assumptions),
+        the rule alone: the limits it sets), ``bic`` (by people where the fit has a panel, else by
+        rows, for every model alike), ``rejected`` and ``untested`` (assumptions),
         ``changes`` (which assumption of the fit the model replaces), ``supported`` (whether the
         data speak for it), ``note``.
     agreed : what all models that the data support agree on.
@@ -291,7 +293,8 @@ def _answered(name: str, fit: FitResult, found: FitResult, asked: Question, leve
     return Row(
         name,
         answer,
-        bic=found.bic,
+        # Models given in also= may count rows where the fit counts people, or the reverse.
+        bic=fit.facts.bic(found.llf, found.n_parameters),
         rejected=rejected,
         untested=untested,
         state=state,

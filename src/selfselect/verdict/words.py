@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from selfselect.plain import archived
+from selfselect.report.document import listed
 from selfselect.report.explain import in_words
-from selfselect.report.question import listed
 from selfselect.verdict.questions import Answer
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Row", "agreed", "depends", "undetermined"]
 
 NO_ANSWER = Answer(float("nan"))
 

@@ -1,7 +1,7 @@
 // What a row says of its alternatives, in registers: the mathematics of native/known.hpp and
 // native/unknown.hpp, one row at a time and free of branches.
 //
-// Who compiles this defines K (alternatives) and the polynomials of `_erfcx`.
+// Who compiles this defines K (alternatives) and the polynomials of `tails`.
 
 #define OBSERVED 0
 #define BELOW 1

@@ -14,13 +14,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED
 from selfselect.kernels.mixture import ShapeSums, ShapeTerms, mixture_sums, mixture_terms
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
-from selfselect.noises.shapes._family import SHAPE_TERM, Codes, Family, Inner
-from selfselect.noises.shapes.base import Grid, Shape, Terms
+from selfselect.noises.shapes.base import SHAPE_TERM, Codes, Family, Grid, Inner, Shape, Terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
-
-__all__ = ["FLOOR", "MixtureFamily", "MixtureShape"]
 
 Array = NDArray[np.float64]
 

@@ -25,11 +25,8 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.fused_known import STUDENT, StudentTable
 from selfselect.kernels.mixture import ShapeTerms
-from selfselect.kernels.special import gammaln, polygamma, psi, stdtr, stdtrit
-from selfselect.noises.shapes._family import SHAPE_TERM, Family, Inner
-from selfselect.noises.shapes.base import Grid, Shape, Terms
-
-__all__ = ["FEWEST", "MOST", "StudentFamily", "student_shape"]
+from selfselect.kernels.tails import gammaln, polygamma, psi, stdtr, stdtrit
+from selfselect.noises.shapes.base import SHAPE_TERM, Family, Grid, Inner, Shape, Terms
 
 Array = NDArray[np.float64]
 
@@ -172,6 +169,9 @@ class StudentShape(Shape):
 
     def quantile(self, probability: Array) -> Array:
         return np.asarray(stdtrit(self.degrees, probability))
+
+    def pdf(self, z: Array) -> Array:
+        return np.asarray(np.exp(_log_density(self.degrees, z)))
 
     def cdf(self, z: Array) -> Array:
         return np.asarray(stdtr(self.degrees, z))

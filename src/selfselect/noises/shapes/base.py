@@ -1,20 +1,10 @@
-r"""The contract of shapes: the distribution of one alternative's noise, in units of its scale.
-
-Every likelihood, prediction and test needs of a shape only its density f, its distribution
-function F, and their derivatives. With :math:`a = h c - g'x`, an alternative adds
-
-* chosen: :math:`\log h + \log f(a)`
-* below its limit: :math:`\log F(a)`;  above it: :math:`\log(1 - F(a))`
-* between two limits: :math:`\log(F(b) - F(a))`
-
-to the log-likelihood. A new shape gives `density`, `below`, `partial_mean` and `quantile`; one
-that is not symmetric gives `above` as well. The rest follows.
-"""
+"""What the shape of one alternative's noise is asked, and shapes with parameters."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -22,13 +12,25 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.fused_known import StudentTable
 from selfselect.kernels.joint import Indices, JointTerms, Sides
-from selfselect.kernels.known_index import RowTerms
-from selfselect.kernels.special import ndtr, ndtri_exp
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
-
-__all__ = ["Between", "Grid", "Shape", "Terms"]
+from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, BoxTerms
+from selfselect.kernels.mixture import ShapeSums, ShapeTerms, summed
+from selfselect.kernels.tails import ndtr, ndtri_exp
 
 Array = NDArray[np.float64]
+
+
+# The contract of shapes: the distribution of one alternative's noise, in units of its scale.
+#
+# Every likelihood, prediction and test needs of a shape only its density f, its distribution
+# function F, and their derivatives. With :math:`a = h c - g'x`, an alternative adds
+#
+# * chosen: :math:`\log h + \log f(a)`
+# * below its limit: :math:`\log F(a)`;  above it: :math:`\log(1 - F(a))`
+# * between two limits: :math:`\log(F(b) - F(a))`
+#
+# to the log-likelihood. A new shape gives `density`, `below`, `partial_mean` and `quantile`; one
+# that is not symmetric gives `above` as well. The rest follows.
+
 Codes = NDArray[np.int8]
 
 
@@ -222,7 +224,7 @@ class Shape(ABC):
         status: Codes,
         limit: Array,
         upper: Array | None,
-    ) -> RowTerms:
+    ) -> BoxTerms:
         """Evaluate one alternative's terms: see `kernels.known_index.row_terms`."""
         n_rows = len(location)
         loglik, residual, curvature = np.zeros((3, n_rows))
@@ -254,7 +256,7 @@ class Shape(ABC):
             curvature[between] = turn_high - turn_low - along_g**2
             curvature_gh[between] = turn_low * low - turn_high * high - along_g * along_h
             curvature_hh[between] = turn_high * high**2 - turn_low * low**2 - along_h**2
-        return RowTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
+        return BoxTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
 
     def atoms(self, a: Array, chosen: Indices, side: Sides, *, curvature: bool) -> JointTerms:
         """Evaluate atoms under independence: see `kernels.joint.independent_atoms`."""
@@ -272,3 +274,167 @@ class Shape(ABC):
             hessian = np.zeros((n_atoms, k, k))
             hessian[:, np.arange(k), np.arange(k)] = second
         return JointTerms(value.sum(axis=1), slope, hessian)
+
+
+# Shapes with parameters of their own, which are estimated with everything else.
+#
+# A family is not a shape but gives one at every value of its parameters. Its logarithms are
+# differentiated in *inner* parameters, in which they are simple; those that are estimated may be
+# fewer, where the inner ones obey restrictions such as a mean of zero.
+
+
+AT_VALUE, BELOW_LIMIT, ABOVE_LIMIT = 0, 1, -1
+"""What is known of an outcome: its value, or on which side of a limit it lies."""
+
+SHAPE_TERM = "shape: "
+"""How the names of a shape's parameters begin in tables."""
+
+
+class Inner(NamedTuple):
+    """Inner parameters with their derivatives in those that are estimated.
+
+    Attributes
+    ----------
+    values : (m,)
+    slope : (m, q)
+    bend : (m, q, q)
+    """
+
+    values: Array
+    slope: Array
+    bend: Array
+
+
+class Family(ABC):
+    """Shapes that differ in parameters.
+
+    Attributes
+    ----------
+    name : the first words of what summaries say of the noise.
+    components : how many normal components it has, where it is a mixture of these, whose inner
+        parameters are shares, means and spreads: compiled kernels know them. None elsewhere.
+    compiled : whether compiled passes know the family.
+    """
+
+    components: int | None = None
+    compiled: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def terms(self) -> tuple[str, ...]:
+        """Names of the parameters, as tables show them."""
+
+    @property
+    @abstractmethod
+    def starts(self) -> Array:
+        """Where they begin, (q,)."""
+
+    @abstractmethod
+    def possible(self, values: Array) -> bool:
+        """Say whether there is a shape with these parameters (q,)."""
+
+    @abstractmethod
+    def at(self, values: Array) -> Shape:
+        """Return the shape with these parameters (q,)."""
+
+    @abstractmethod
+    def inner(self, values: Array) -> Inner:
+        """Return the inner parameters."""
+
+    @abstractmethod
+    def evaluate(self, a: Array, side: int, inner: Array, *, curvature: bool) -> ShapeTerms:
+        """Return log f (side 0), log F (1) or log(1 - F) (-1) with derivatives in a and inner."""
+
+    def table(self, each: Sequence[Array]) -> StudentTable | None:
+        """Return shapes of Student's t, by inner parameters, as compiled kernels take them.
+
+        None for other families.
+        """
+        del each
+        return None
+
+    def sums(
+        self, a: Array, status: Codes, inner: Array, weights: Array, *, curvature: bool
+    ) -> ShapeSums:
+        """Evaluate an alternative's rows by their status: see `kernels.mixture.summed`."""
+
+        def evaluate(some: Array, side: int) -> ShapeTerms:
+            return self.evaluate(some, side, inner, curvature=curvature)
+
+        return summed(evaluate, a, status, weights, len(inner))
+
+    @abstractmethod
+    def begins(self) -> list[tuple[str, Array]]:
+        """Return where searches begin, with names."""
+
+    @abstractmethod
+    def boundary(self, values: Array) -> str | None:
+        """Return words for what is at its limit; None if nothing is."""
+
+    def arranged(self, values: Array) -> Array:
+        """Return the parameters of the same shape in the order that is agreed on; here as given."""
+        return values
+
+    def describe(self, values: Array) -> str | None:
+        """Say more of a shape than its parameters do; here nothing."""
+        del values
+        return None
+
+    def degenerate(self, values: Array) -> str | None:
+        """Say why an optimum there is none of the model, so that it is discarded; else None."""
+        del values
+        return None
+
+    def between(self, lower: Array, upper: Array, inner: Array, *, curvature: bool) -> ShapeTerms:
+        """Return log(F(b) - F(a)) with derivatives in a, b and the inner parameters."""
+        n, m = len(lower), len(inner)
+        # The tail in which the interval lies keeps the digits of a difference.
+        right = lower > 0
+        value, gradient = np.empty(n), np.empty((n, 2 + m))
+        hessian = np.empty((n, 2 + m, 2 + m)) if curvature else None
+        for here, side in ((right, ABOVE_LIMIT), (~right, BELOW_LIMIT)):
+            if not here.any():
+                continue
+            ends = [
+                self.evaluate(end[here], side, inner, curvature=curvature) for end in (lower, upper)
+            ]
+            signs = (-1.0, 1.0) if side == BELOW_LIMIT else (1.0, -1.0)
+            larger = ends[1].value if side == BELOW_LIMIT else ends[0].value
+            smaller = ends[0].value if side == BELOW_LIMIT else ends[1].value
+            mass = larger + np.log(-np.expm1(smaller - larger))
+            value[here] = mass
+            slope = np.zeros((here.sum(), 2 + m))
+            second = np.zeros((here.sum(), 2 + m, 2 + m)) if curvature else None
+            for place, (end, sign) in enumerate(zip(ends, signs, strict=True)):
+                weight = sign * np.exp(end.value - mass)
+                at = np.array([place, *range(2, 2 + m)])
+                slope[:, at] += weight[:, None] * end.gradient
+                if second is not None and end.hessian is not None:
+                    both = end.gradient[:, :, None] * end.gradient[:, None, :]
+                    second[:, at[:, None], at] += weight[:, None, None] * (end.hessian + both)
+            gradient[here] = slope
+            if second is not None and hessian is not None:
+                hessian[here] = second - slope[:, :, None] * slope[:, None, :]
+        return ShapeTerms(value, gradient, hessian)
+
+
+def chained(terms: ShapeTerms, inner: Inner, first: int = 1) -> ShapeTerms:
+    """Return derivatives in a (the `first` inputs) and the parameters that are estimated."""
+    n, q = len(terms.value), inner.slope.shape[1]
+    gradient = np.empty((n, first + q))
+    gradient[:, :first] = terms.gradient[:, :first]
+    gradient[:, first:] = terms.gradient[:, first:] @ inner.slope
+    if terms.hessian is None:
+        return ShapeTerms(terms.value, gradient, None)
+    hessian = np.empty((n, first + q, first + q))
+    hessian[:, :first, :first] = terms.hessian[:, :first, :first]
+    cross = terms.hessian[:, :first, first:] @ inner.slope
+    hessian[:, :first, first:] = cross
+    hessian[:, first:, :first] = cross.transpose(0, 2, 1)
+    hessian[:, first:, first:] = inner.slope.T @ terms.hessian[:, first:, first:] @ inner.slope
+    hessian[:, first:, first:] += np.tensordot(terms.gradient[:, first:], inner.bend, axes=(1, 0))
+    return ShapeTerms(terms.value, gradient, hessian)

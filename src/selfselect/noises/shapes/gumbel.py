@@ -12,13 +12,12 @@ import numpy as np
 from numpy.random import Generator
 
 from selfselect.kernels.fused_known import GUMBEL
-from selfselect.kernels.special import exp1
+from selfselect.kernels.tails import exp1
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
-__all__ = ["SHAPE", "Gumbel"]
-
-FARTHEST = -100.0
-"""Below it e^-t goes on as its quadratic expansion: the likelihood is exp(-1e43) there."""
+FARTHEST, END = -100.0, -1e90
+"""Below the first e^-t goes on as its quadratic expansion: the likelihood is exp(-1e43) there.
+Below the second all is as it is there, so that an infinite a has a density of zero."""
 
 SERIES = np.cumprod(np.append(1.0, -1.0 / np.arange(2.0, 19.0))) / np.arange(1.0, 19.0)
 """Coefficients of E, E², ... in -γ - log E - E_1(E) = -(E - E²/4 + E³/18 - ...), less the sign."""
@@ -29,7 +28,7 @@ SMALL = 1e-2
 
 def powers(t: Array) -> Terms:
     """Return e^-t with its derivatives in t, finite everywhere."""
-    at, beyond = np.exp(-np.maximum(t, FARTHEST)), np.clip(FARTHEST - t, 0.0, 1e90)
+    at, beyond = np.exp(-np.maximum(t, FARTHEST)), np.clip(FARTHEST - t, 0.0, -END)
     return Terms(at * (1.0 + beyond + 0.5 * beyond**2), -at * (1.0 + beyond), at)
 
 
@@ -47,7 +46,7 @@ class Gumbel(Shape):
     grid: Grid = Grid(reach=38.0, step=0.3, panel=1.0, most=4000, far=1.0)
 
     def density(self, a: Array) -> Terms:
-        t = a + np.euler_gamma
+        t = np.maximum(a + np.euler_gamma, END)
         value, slope, curvature = powers(t)
         return Terms(-t - value, -1.0 - slope, -curvature)
 

@@ -13,8 +13,6 @@ from selfselect.kernels.fused_known import GUMBEL_MIN
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 from selfselect.noises.shapes.gumbel import SHAPE as MAXIMA
 
-__all__ = ["SHAPE", "GumbelMin"]
-
 
 def _mirrored(terms: Terms) -> Terms:
     return Terms(terms.value, -terms.slope, terms.curvature)

@@ -14,8 +14,6 @@ from numpy.random import Generator
 
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
-__all__ = ["SHAPE", "Laplace"]
-
 LOG_TWO = float(np.log(2.0))
 
 SHARPEST = 1e-9

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.random import Generator
 
 from selfselect.kernels.fused_known import LOGISTIC
-from selfselect.kernels.special import expit, logit
+from selfselect.kernels.tails import expit, logit
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
-
-__all__ = ["SHAPE", "Logistic"]
 
 
 class Logistic(Shape):

@@ -8,11 +8,8 @@ from numpy.random import Generator
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import NORMAL
 from selfselect.kernels.joint import Indices, JointTerms, Sides, independent_atoms
-from selfselect.kernels.special import ndtr, ndtri
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms, ndtr, ndtri
 from selfselect.noises.shapes.base import Array, Between, Codes, Grid, Shape, Terms
-
-__all__ = ["SHAPE", "Normal"]
 
 
 class Normal(Shape):
@@ -97,7 +94,7 @@ class Normal(Shape):
         status: Codes,
         limit: Array,
         upper: Array | None,
-    ) -> known_index.RowTerms:
+    ) -> known_index.BoxTerms:
         return known_index.row_terms(
             location, inverse_scale, status=status, limit=limit, upper=upper
         )

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.special import gammaln
+from selfselect.kernels.tails import gammaln
 from selfselect.kernels.tails import log_cdf as normal_log_cdf
 from selfselect.seeds import generator
-
-__all__ = ["Peeling", "Population"]
 
 Array = NDArray[np.float64]
 

@@ -1,9 +1,9 @@
-"""Projected stochastic gradient ascent: Algorithm 2 of the paper, with its slips corrected."""
+"""The paper's projected stochastic gradient."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -12,20 +12,236 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.likelihoods.sampled import SampledRows
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
-from selfselect.solvers._draws import distance_to_optimum, drawn_loglik, draws_boxes
 from selfselect.solvers._start import gram_matrices, refuse_collinear
-from selfselect.solvers.base import Solution, require, require_counts
-from selfselect.solvers.paper._agreement import euclidean_distance, most_agreed
-from selfselect.solvers.paper._ascent import Ascent
-from selfselect.solvers.paper._theory import TheoryCost, theory_cost
-from selfselect.solvers.status import Ending, Status
-
-__all__ = ["ProjectedSGD"]
+from selfselect.solvers.base import Ending, Solution, Status, TraceEntry, require, require_counts
+from selfselect.solvers.monte_carlo_newton import distance_to_optimum, drawn_loglik, draws_boxes
+from selfselect.solvers.paper.base import euclidean_distance, most_agreed
 
 Array = NDArray[np.float64]
+
+
+# The options of the known-index theorem, with its unstated constants set to one.
+
+
+@dataclass(frozen=True)
+class TheoryCost:
+    """The options that the theorem asks for, and what they cost.
+
+    Attributes
+    ----------
+    n_steps : steps of stochastic ascent, one fresh row each.
+    n_rows : rows it wants, so that draws with replacement seldom collide (n >= 2 T^2 / 0.01).
+    sampler_steps, gamma, radius : of projected Langevin: m, the step size, the ball.
+    projections : n_steps times sampler_steps.
+    """
+
+    n_steps: int
+    n_rows: float
+    sampler_steps: int
+    gamma: float
+    radius: float
+    projections: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_steps:.3g} steps of stochastic ascent, each with {self.sampler_steps:.3g} "
+            f"steps of projected Langevin of size {self.gamma:.3g} in a ball of radius "
+            f"{self.radius:.3g}: {self.projections:.3g} projections. Drawn with replacement the "
+            f"theorem wants {self.n_rows:.3g} rows; without, {self.n_steps:.3g}. Constants that "
+            "the theorem leaves open are set to one."
+        )
+
+
+def theory_cost(
+    alpha: float, B: float, C: float, sigma: float, accuracy: float, n_alternatives: int
+) -> TheoryCost:
+    r"""Work out the options that the theorem asks for.
+
+    The error of T averaged steps is bounded by
+    :math:`\sigma^4 k^3 (BC)^2 (1 + \log T) / (\alpha^2 T)`. The bias of a gradient may be
+    :math:`\rho^2 / (2 \lambda \mathrm{diam}\, T)`, which sets the distance in total variation that
+    the sampler must reach; for that Bubeck, Eldan and Lehec (2018, Theorem 1) ask for
+    :math:`m = R^6 \max(k, RL, R\beta)^{12} / \epsilon^{12}` steps of size :math:`R^2/m`.
+    """
+    numbers = {"alpha": alpha, "B": B, "C": C, "sigma": sigma, "accuracy": accuracy}
+    for name, value in numbers.items():
+        if not 0 < value < np.inf:
+            raise OptionError(f"{name}={value!r} must be a positive number.")
+    if alpha > 1 or n_alternatives < 2:
+        raise OptionError(
+            f"alpha={alpha!r} must be a probability, and n_alternatives={n_alternatives!r} must be "
+            "at least 2."
+        )
+    k, reach = n_alternatives, B * C / sigma
+    wanted = sigma**4 * k**3 * (B * C) ** 2 / (alpha**2 * accuracy**2)
+    n_steps = max(wanted, 1.0)
+    for _ in range(100):
+        n_steps = wanted * (1.0 + np.log(max(n_steps, 1.0)))
+    rho2, strength = k * (1.0 + reach) ** 2, alpha / k
+    bias = rho2 / (2.0 * strength * 2.0 * np.sqrt(k) * (B / sigma) * n_steps)
+    distance = min(0.5, bias / np.sqrt(rho2))
+    inner = np.sqrt(k) + np.sqrt(2.0 * np.log(2.0 / alpha))
+    log_mass = np.log(alpha / 2.0) - 0.5 * (reach**2 + 2.0 * reach * inner)
+    radius = np.sqrt(k) + reach + np.sqrt(2.0 * (np.log(16.0 / distance) - log_mass))
+    slope = radius + reach
+    m = radius**6 * max(k, radius * slope, radius) ** 12 / distance**12
+    return TheoryCost(
+        n_steps=int(np.ceil(n_steps)),
+        n_rows=2.0 * n_steps**2 / 0.01,
+        sampler_steps=int(m),
+        gamma=float(radius**2 / m),
+        radius=float(radius * sigma),
+        projections=float(n_steps * m),
+    )
+
+
+# One run of stochastic ascent: steps of batches, and the average of where they led.
+
+
+LARGE_BOUND = 10.0
+"""Default bound: this many times the length of the least-squares coefficients, and one more."""
+
+WARM_UP = 12
+"""Steps from a cold start after which a sampler without a step count of its own is believed."""
+
+
+CLOSE = 1.0
+"""Distance to the optimum, in standard errors of any parameter, within which a run has converged:
+what it lost by not going on is then less than what the data cannot tell."""
+
+
+class AscentOptions(Protocol):
+    """The options of a run; see `ProjectedSGD`."""
+
+    @property
+    def strength(self) -> float | None: ...
+    @property
+    def bound(self) -> float | None: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def passes(self) -> int: ...
+    @property
+    def average(self) -> str: ...
+    @property
+    def n_steps(self) -> int | None: ...
+
+
+class StochasticAscent:
+    """One run: where it is, and the averages of where it was.
+
+    `n_passes` counts the passes it finished before the one it is in; `confined` is the share of the
+    averaged steps in which the bound held coefficients back.
+    """
+
+    def __init__(
+        self,
+        solver: AscentOptions,
+        problem: Problem,
+        rows: Rows,
+        sampler: Sampler,
+        grams: list[Array],
+        rng: Generator,
+    ) -> None:
+        self.solver, self.problem, self.rows = solver, problem, rows
+        self.sampler, self.rng = sampler, rng
+        self.free = np.zeros(problem.layout.n_free)
+        self.estimate = self.free
+        self.trace: list[TraceEntry] = []
+        self.n_passes = 0
+        layout = problem.layout
+        self.blocks = [
+            layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
+            for j in range(len(layout.sizes))
+        ]
+        assert rows.chosen is not None
+        counts = np.bincount(rows.chosen, minlength=len(layout.sizes))
+        total = len(rows)
+        self.strength = solver.strength or 0.5 * float(counts.min()) / total
+        # Steps longer than one over the largest curvature would only overshoot at first.
+        steepest = max(float(np.linalg.eigvalsh(gram[:-1, :-1] / total)[-1]) for gram in grams)
+        self.delay = 0.0 if solver.average == "all" else steepest / self.strength
+        self.bound = solver.bound or self._default_bound(grams)
+        self.confined = 0.0
+
+    def _default_bound(self, grams: list[Array]) -> float:
+        h = self.problem.layout.natural(self.free)[self.problem.layout.inverse_scale_positions]
+        lengths = [
+            float(np.linalg.norm(np.linalg.lstsq(gram[:-1, :-1], gram[:-1, -1], rcond=None)[0]))
+            for gram in grams
+        ]
+        return 1.0 + LARGE_BOUND * float(np.max(np.array(lengths) * h))
+
+    def ascend(self, order: NDArray[np.intp], bar: object) -> None:
+        """Step through the rows in order, as often as there are passes."""
+        solver = self.solver
+        per_pass = max(1, len(order) // solver.batch)
+        n_steps = min(solver.n_steps or per_pass * solver.passes, per_pass * solver.passes)
+        first_kept = n_steps // 2 if solver.average == "tail" else 0
+        total, kept = np.zeros_like(self.free), 0
+        for number in range(n_steps):
+            if number and number % per_pass == 0:
+                order = self.rng.permutation(order)
+                self.n_passes += 1
+            at = (number % per_pass) * solver.batch
+            gradient = self._gradient(self.rows.take(order[at : at + solver.batch]))
+            size = 1.0 / (self.strength * (number + 1 + self.delay))
+            before = self.free
+            self.free, held = self._confine(before + size * gradient)
+            if number >= first_kept:
+                total += self.free
+                kept += 1
+                self.estimate = total / kept
+                self.confined += (held - self.confined) / kept
+            else:
+                self.estimate = self.free
+            if (number + 1) % max(1, n_steps // 20) == 0:
+                change = float(np.linalg.norm(self.free - self.estimate))
+                self.trace.append(TraceEntry(solver.batch, float("nan"), change, size))
+                bar.set_postfix_str(f"iterates {change:.2g} noise scales around their mean")  # type: ignore[attr-defined]
+
+    def _gradient(self, part: Rows) -> Array:
+        """Return the mean score of a batch at the present coefficients, from one draw per row."""
+        rows = SampledRows(self.problem, self.problem.layout.natural(self.free), part)
+        latent = self.sampler.init(rows.target, self.rng)
+        n_steps = self.sampler.steps
+        if n_steps == 1 and not self.sampler.exact:
+            n_steps = WARM_UP
+        for _ in range(n_steps):
+            draw = self.sampler.step(rows.target, latent, self.rng)
+            latent = draw.latent
+        scores = rows.scores(draw.first, draw.square)
+        return np.asarray(rows.weights @ scores / len(part))
+
+    def _confine(self, free: Array) -> tuple[Array, bool]:
+        """Return coefficients within the bound, and whether it held any back."""
+        held = False
+        for block in self.blocks:
+            length = float(np.linalg.norm(free[block]))
+            if length > self.bound:
+                free[block] *= self.bound / length
+                held = True
+        return free, held
+
+    def ending(self, n_runs: int, distance: float) -> Ending:
+        """Say how the run ended, and how far from the optimum, in standard errors."""
+        status = Status.AVERAGED if distance <= CLOSE else Status.AVERAGED_TOO_EARLY
+        average, passes = self.solver.average, self.solver.passes
+        details = {"average": average, "passes": passes, "distance": distance}
+        boosted = f"It is the most agreed of {n_runs} runs." if n_runs > 1 else None
+        confined = (
+            f"The bound {self.bound:.3g} on the coefficients held in {100 * self.confined:.0f}% of "
+            "the averaged steps: steps are too long or the bound is too small."
+        )
+        return Ending(status, details).noting(boosted, confined if self.confined else None)
+
+
+# Projected stochastic gradient ascent: Algorithm 2 of the paper, with its slips corrected.
+
 
 MOST_LOOKS = 1e12
 """Steps of the sampler, all rows together, above which a run is refused: it would take years."""
@@ -162,11 +378,11 @@ class ProjectedSGD:
         # A given start is not used: the steps forget it, and the theory starts at zero.
         del start
         order = rng.permutation(len(rows))
-        runs: list[Ascent] = []
+        runs: list[StochasticAscent] = []
         interrupted = False
         with progress_bar(progress, what="Projected SGD", total=self.repeats) as bar:
             for part in np.array_split(order, self.repeats):
-                run = Ascent(self, problem, rows, sampler, grams, rng)
+                run = StochasticAscent(self, problem, rows, sampler, grams, rng)
                 try:
                     run.ascend(part, bar)
                 except KeyboardInterrupt:
