@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+    from selfselect.simulators.sample import Sample
 
 STORY = """\
 In a village everyone hunts or fishes, whichever earns more. We see what each villager earned and
@@ -18,7 +23,7 @@ biased: those who hunt are those who happened to be good at it.
 @click.option("--seed", default=1, show_default=True)
 @click.option("--folder", default="demo", show_default=True, help="Where files are written.")
 def command(rows: int, seed: int, folder: str) -> int:
-    """Simulate hunters and fishers, fit them naively and corrected, print, save and draw both."""
+    """Simulate hunters and fishers, fit them, and print, save and draw what comes out."""
     import selfselect as ss
     from selfselect.cli._streams import on_terminal
     from selfselect.cli._tables import write_table
@@ -36,9 +41,9 @@ def command(rows: int, seed: int, folder: str) -> int:
         click.echo(f"{paragraph(STORY)}\n")
         sample = ss.simulators.village(rows, seed=seed)
         result = ss.fit(sample.formula, sample.data, chosen=sample.chosen)
+        click.echo(f"{fold(_truth(sample, result))}\n")
+        click.echo(f"{result.explain()}\n")
         click.echo(f"{result.summary()}\n")
-        click.echo(f"{result.compare()}\n")
-        click.echo(fold(_truth(sample, result)))
     write_table(sample.data, str(target / "villagers.csv"), index=False)
     result.save(target / "fit.json")
     result.report(target / "fit.html")
@@ -50,20 +55,15 @@ def command(rows: int, seed: int, folder: str) -> int:
         written.append("lines.png")
     except MissingDependencyError as error:
         click.echo(f"No picture: {error}", err=True)
-    click.echo(f"Written to {target}/: {', '.join(written)}")
+    click.echo(f"Written to {target}/: {', '.join(written)}. Now open {target / 'fit.html'}")
     return 0 if result.converged else NOT_CONVERGED
 
 
-def _truth(sample: object, result: object) -> str:
-    """Say how far each estimate of the slopes is from the truth, which a simulation knows."""
-    lines = ["Since the village is simulated, the truth is known:"]
-    table = result.compare().table  # type: ignore[attr-defined]
-    for label, value in sample.params.items():  # type: ignore[attr-defined]
-        if label[1] in ("Intercept", "scale"):
-            continue
-        naive, corrected = table.loc[label, "naive"], table.loc[label, "corrected"]
-        lines.append(
-            f"  {label[0]:>8}, {label[1]}: truth {value:6.2f}, least squares {naive:6.2f}, "
-            f"corrected {corrected:6.2f} (std err {table.loc[label, 'corrected_se']:.2f})"
-        )
-    return "\n".join(lines) + "\n"
+def _truth(sample: Sample, result: FitResult) -> str:
+    """Tabulate the estimates of the slopes beside the truth, which a simulation knows."""
+    shown = f"{'':16}{'truth':>8}{'least squares':>15}{'selfselect':>12}{'std err':>9}"
+    table = sample.params.to_frame("truth").join(result.compare().table)
+    for (job, term), truth, naive, _, fitted, error, _ in table.itertuples():
+        if term not in ("Intercept", "scale"):
+            shown += f"\n{job}, {term:10}{truth:5.2f}{naive:15.2f}{fitted:12.2f}{error:9.2f}"
+    return f"This village is simulated, so the truth is known. Slopes of income:\n{shown}"
