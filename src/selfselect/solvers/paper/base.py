@@ -160,7 +160,7 @@ def _columns(equations: Equations) -> tuple[int, ...]:
 
 CLOSE = 10.0
 """Distance to the likelihood's optimum, in standard errors of any parameter, within which a method
-has converged. Estimates of `TwoModels` are up to 1.7 times less precise than those of maximum
+has converged. Estimates of `TwoModels` are up to 2.5 times less precise than those of maximum
 likelihood: 45 of them, of 4 to 20 coefficients, were 1 to 6 away."""
 
 
