@@ -168,9 +168,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             cost=getattr(self.rule, "cost", None),
             groups=groups,
         )
-        asked = "X, y" + ("" if chosen is None else ", chosen")
-        asked += "" if sample_weight is None else ", sample_weight=sample_weight"
-        asked += "" if panel is None else ", panel=panel"
+        named = (f", {one}={one}" for one in ("sample_weight", "panel") if given[one] is not None)
+        asked = "X, y" + ", chosen" * (chosen is not None) + "".join(named)
         few = codes is None and design.n_counted <= design.n_coefficients
         self.result_ = fit_design(
             design,
@@ -262,9 +261,8 @@ def _refuse_masks(values: Any, name: str) -> None:
 def _refuse_no_numbers(values: Any, name: str) -> None:
     """Refuse what scikit-learn would take for numbers: dates, durations, text and categories."""
     if hasattr(values, "columns"):
-        frame = to_frame(values, column_names(values))
-        for column in frame:
-            to_numbers(frame[column], f"The column {column!r} of {name}")
+        for column, held in to_frame(values, column_names(values)).items():
+            to_numbers(held, f"The column {column!r} of {name}")
         return
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         to_numbers(pd.Series(values), name)

@@ -184,7 +184,8 @@ def asked_rows(case: Case) -> Array:
     if dimensions == 1 and atoms > 1:
         most = 9
     if dimensions == 2:  # rows that lack something first
-        lost = np.flatnonzero(~np.isfinite(case.recorded.outcome))[: SLOW_ROWS // 2]
+        lacks = ~np.isfinite(case.recorded.outcome) | ~case.known["described"].all(axis=1)
+        lost = np.flatnonzero(lacks)[: SLOW_ROWS // 2]
         some = np.unique(groups[np.concatenate([lost, np.arange(SLOW_ROWS // 2)])])
         return np.isin(groups, some)
     return groups <= groups[min(most, len(groups)) - 1]

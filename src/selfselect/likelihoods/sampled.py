@@ -62,6 +62,8 @@ def batch_stream(seed: int, batch: Batch) -> Generator:
 class Sampled(Likelihood):
     """Known index, convex explaining sets that are not boxes, or noise of known correlation."""
 
+    boxes: bool
+
     convex_sets: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
@@ -70,7 +72,7 @@ class Sampled(Likelihood):
         return True
 
     def observe(self, rows: Rows) -> Observation:
-        return observe_inside(rows, self.problem.equations.n_alternatives)
+        return observe_inside(rows, self.problem.equations.n_alternatives, self.boxes)
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         del natural, batch, curvature

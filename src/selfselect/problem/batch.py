@@ -212,12 +212,21 @@ def observe_ranked(rows: Rows, n_alternatives: int) -> Observation:
     return Observation(status, rows.outcome[:, None])
 
 
-def observe_inside(rows: Rows, n_alternatives: int) -> Observation:
-    """Turn choices by a general rule into an observation: the others explain it together."""
+def observe_inside(rows: Rows, n_alternatives: int, boxes: bool = False) -> Observation:
+    """Turn choices by a general rule into an observation: the others explain it together.
+
+    `boxes` says that an outcome of an alternative that is not open has no part in the choice.
+    """
     assert rows.outcome is not None and rows.chosen is not None
     status = np.full((len(rows), n_alternatives), INSIDE, dtype=np.int8)
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
+    lacks = None if boxes or rows.known.described is None else ~rows.known.described.all(axis=1)
+    if lacks is not None and ((status[lacks] == INSIDE).sum(axis=1) > 1).any():
+        raise RuleError(
+            "A rule without `bounds` may weigh every outcome, and cases without a row for an "
+            "alternative do not say its covariates. Give them that row, or leave them out."
+        )
     status[np.arange(len(rows)), rows.chosen] = OBSERVED
     return Observation(status, rows.outcome[:, None])
 
