@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._averages import Averages, check_covariates_word, transform
-from selfselect.effects.base import EffectTable, effect_table, how_averaged, key_name
+from selfselect.effects.base import (
+    Averages,
+    EffectTable,
+    check_covariates_word,
+    effect_table,
+    how_averaged,
+    key_name,
+    transform,
+)
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.multinomial.pages import near_collinearity
 from selfselect.multinomial.result import NO_OTHERS, refuse_unidentified

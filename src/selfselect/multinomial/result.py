@@ -23,15 +23,15 @@ from selfselect.errors import (
 )
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.statistics import TestResult, interval_ends
+from selfselect.inference.statistics import TestResult, check_level, interval_ends
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.two_steps import Model, TwoStepEstimate, choice_label, expect
 from selfselect.options import Intervals, Scale
 from selfselect.problem.parameters import Reported
+from selfselect.report.comparison import Comparison
+from selfselect.results.averaged_rows import check_scale
 from selfselect.results.estimates import Estimates
-from selfselect.results.page_methods import Comparison
-from selfselect.results.predictions import check_scale, errors_of_rows, say_lacking, with_intervals
-from selfselect.results.tables import check_level
+from selfselect.results.predictions import errors_of_rows, say_lacking, with_intervals
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
