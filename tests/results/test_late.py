@@ -14,12 +14,18 @@ import selfselect as ss
 from selfselect.effects import treatment_effects
 from selfselect.results.late import LateFunction, LateModule
 
-METHODS = {
-    name: member
-    for kind in ss.FitResult.__mro__
-    for name, member in vars(kind).items()
-    if isinstance(member, LateFunction)
-}
+
+def methods_of(result):
+    """Return the methods of a kind of result that are functions elsewhere, by name."""
+    return {
+        name: member
+        for kind in result.__mro__
+        for name, member in vars(kind).items()
+        if isinstance(member, LateFunction)
+    }
+
+
+METHODS = methods_of(ss.FitResult)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +36,9 @@ def fit():
 
 def test_a_method_is_a_function_of_its_name_whose_first_argument_is_the_fit():
     assert len(METHODS) >= 40
-    for name, method in METHODS.items():
+    multinomial = methods_of(ss.MultinomialResult)
+    assert {"save", "treatment_effects", "lincom"} <= set(multinomial)
+    for name, method in (*METHODS.items(), *multinomial.items()):
         function = method.load()
         assert inspect.isfunction(function), name
         assert function.__name__ == name
