@@ -21,8 +21,8 @@ from selfselect.plain import archived
 from selfselect.problem.batch import Batch, Evaluation, Observation, observe_inside
 from selfselect.problem.problem import Problem
 from selfselect.samplers import EllipticalSlice
-from selfselect.samplers._chains import Chains, controlled
 from selfselect.samplers.base import Target
+from selfselect.samplers.chains import Chains, controlled
 
 Array = NDArray[np.float64]
 
