@@ -17,8 +17,8 @@ from selfselect.inference.evidence import free_scores_of
 from selfselect.inference.simulation import draw_outcomes, moments_of, write_out
 from selfselect.likelihoods import row_terms
 from selfselect.noises import SharedShock, Types
-from selfselect.results import overfitting
-from selfselect.results.overfitting import bic_gain_of_fewer_types
+from selfselect.results.overfitting import FewerTypes
+from selfselect.trust import alternatives
 
 FAR = 4.5
 """Standard errors that no sum of draws is away from its mean, of some two hundred sums."""
@@ -201,7 +201,7 @@ def test_a_fit_with_types_or_a_shock_lies_within_its_bounds(types: Any, shock: A
 
 def test_one_type_fewer_is_refuted_where_there_are_two(types: Any, monkeypatch: Any) -> None:
     # Ratios of samples as they would come: searches are tested below.
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [float(i) for i in range(19)])
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [float(i) for i in range(19)])
     found = types.overfitted_test(19, seed=1)
     alone = fitted(people(), None)
     assert found.statistic == pytest.approx(2.0 * (types.llf - alone.llf))
@@ -221,7 +221,7 @@ def test_a_summary_says_that_a_type_may_be_one_too_many(monkeypatch: Any) -> Non
         return 5 * [task(np.random.default_rng(number)) for number in range(4)]
 
     # Four samples serve for twenty: each is searched twice.
-    monkeypatch.setattr(overfitting, "map_draws", four)
+    monkeypatch.setattr(alternatives, "map_draws", four)
     found = fit.overfitted_test(19, seed=1, solver=ss.solvers.TypeSearch(starts=1))
     assert found.null == "2 types" and found.p_value > 0.05
     (notice,) = (n for n in fit.summary().notices if "TOO MANY TYPES" in n)
@@ -234,7 +234,7 @@ def test_what_bic_gains_by_one_type_fewer_is_a_bound(told: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         three, two = (fitted(data, Types(n, **told), solver=few) for n in (3, 2))
-    gain = bic_gain_of_fewer_types(three)
+    gain = FewerTypes(three).gain()
     assert gain is not None and three.bic - two.bic >= gain - 1e-6
 
 

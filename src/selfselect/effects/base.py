@@ -20,9 +20,9 @@ from selfselect.inference.statistics import (
     percentile_p_values,
     two_sided_p_values,
 )
+from selfselect.results.hypotheses import first_stages
 from selfselect.results.predictions import asked_logarithm
 from selfselect.results.rejections import rejections
-from selfselect.results.restrictions import first_stages
 from selfselect.results.tables import check_level, counted
 from selfselect.visible import on_one_line
 

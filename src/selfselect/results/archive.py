@@ -389,7 +389,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
     }
     if fit.memory.get(VERDICT) is not None:
         # Imported here and where it is read: few fits have one, and its room is behind this one.
-        from selfselect.verdict import saved_verdict
+        from selfselect.trust.verdict import saved_verdict
 
         content["verdict"] = to_plain(saved_verdict(fit))
     return content
@@ -420,7 +420,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     )
     check_fit(fit, kept)
     if "verdict" in content:
-        from selfselect.verdict import SavedVerdict, restore_verdict
+        from selfselect.trust.verdict import SavedVerdict, restore_verdict
 
         restore_verdict(fit, from_plain(content["verdict"], SavedVerdict))
     return fit

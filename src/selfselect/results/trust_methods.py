@@ -12,11 +12,7 @@ from selfselect.inference.independence import independence_test, wald_test_of_co
 from selfselect.results.departures import Departures
 from selfselect.results.diagnosis import Diagnosis, Finding, diagnose, diagnose_selection
 from selfselect.results.effect_methods import FitMethods
-from selfselect.results.hypotheses import (
-    lr_test,
-    other_independence_test,
-    selection_independence_test,
-)
+from selfselect.results.hypotheses import lr_test, selection_independence_test
 from selfselect.results.rejections import departures_of, rejections, specification_test, untested
 
 if TYPE_CHECKING:
@@ -25,10 +21,11 @@ if TYPE_CHECKING:
     from selfselect.bounding.bounds import Bounds
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult
-    from selfselect.results.rehearse import Rehearsal
-    from selfselect.results.restrictions import Exclusion, Restrictions
-    from selfselect.results.sensitivity import Sensitivity
-    from selfselect.verdict import Verdict
+    from selfselect.results.hypotheses import Exclusion
+    from selfselect.trust.rehearse import Rehearsal
+    from selfselect.trust.restrictions import Restrictions
+    from selfselect.trust.sensitivity import Sensitivity
+    from selfselect.trust.verdict import Verdict
 
 
 # Assumptions of a fit, tested and varied: methods of it.
@@ -73,8 +70,11 @@ class AssumptionMethods(FitMethods):
         natural = None if noise.selected else "wald" if noise.correlated else "score"
         if kind in (None, natural):
             return self._independence
-        test = selection_independence_test if noise.selected else other_independence_test
-        return test(self._fit, kind)
+        if noise.selected:
+            return selection_independence_test(self._fit, kind)
+        from selfselect.trust.restrictions import other_independence_test
+
+        return other_independence_test(self._fit, kind)
 
     def exclusions(self) -> tuple[Exclusion, ...]:
         """List and test the covariates of the selection that an outcome's equation lacks.
@@ -82,7 +82,7 @@ class AssumptionMethods(FitMethods):
         There is one test for each outcome of a model with a selection equation. If the exclusions
         are weak, use ``conf_int(method="profile")``.
         """
-        from selfselect.results.restrictions import exclusions
+        from selfselect.results.hypotheses import exclusions
 
         return exclusions(self._fit)
 
@@ -202,7 +202,7 @@ class AssumptionMethods(FitMethods):
         level : of the region that the likelihood supports.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
         """
-        from selfselect.results.sensitivity import sensitivity
+        from selfselect.trust.sensitivity import sensitivity
 
         return sensitivity(self._fit, rho, level, progress)
 
@@ -272,7 +272,7 @@ class TrustMethods(FitMethods):
         >>> result.rehearse(replications=19).returned
         1.0
         """
-        from selfselect.results.rehearse import rehearse
+        from selfselect.trust.rehearse import rehearse
 
         return rehearse(self._fit, replications, solver, seed, progress)
 
@@ -299,7 +299,7 @@ class TrustMethods(FitMethods):
         seed : of the samples.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
         """
-        from selfselect.results.overfitting import overfitted_test
+        from selfselect.trust.alternatives import overfitted_test
 
         return overfitted_test(self._fit, replications, solver, seed, progress)
 
@@ -349,7 +349,7 @@ class TrustMethods(FitMethods):
         >>> made.table.index[0], made.table.index[-1]
         ('least squares', 'the rule alone')
         """
-        from selfselect.verdict import make_verdict
+        from selfselect.trust.verdict import make_verdict
 
         return make_verdict(
             self._fit, question, also=also, support=support, level=level, seed=seed,
@@ -377,7 +377,7 @@ class TrustMethods(FitMethods):
         >>> result.restrictions().table.index[0]
         'switching'
         """
-        from selfselect.results.restrictions import restrictions
+        from selfselect.trust.restrictions import restrictions
 
         return restrictions(self._fit, rule)
 
@@ -386,7 +386,7 @@ class TrustMethods(FitMethods):
 
         This is a Wald test that all coefficients of the first-stage residuals are zero.
         """
-        from selfselect.results.restrictions import exogeneity_test
+        from selfselect.results.hypotheses import exogeneity_test
 
         return exogeneity_test(self._fit)
 
@@ -400,6 +400,6 @@ class TrustMethods(FitMethods):
         data : rows with the endogenous covariates, their instruments and all else that is
             exogenous.
         """
-        from selfselect.results.restrictions import with_residuals
+        from selfselect.results.hypotheses import with_residuals
 
         return with_residuals(self._fit, data)
