@@ -108,8 +108,8 @@ def test_scores_and_moments_of_draws_have_mean_zero(name: str, panel: str | None
     posed = ss.pose("y ~ x + v", data, noise=noise, panel=panel, **described)
     problem, natural = posed.problem, somewhere(posed.problem)
     rng = np.random.default_rng(1)
-    normal = rng.standard_normal((len(data), 2))
-    drawn = Memory().load(problem, draw_outcomes(problem, natural, posed.engine.rows, normal, rng))
+    made = draw_outcomes(problem, natural, posed.engine.rows, rng)
+    drawn = Memory().load(problem, made.record())
     each = drawn.collect(partial(joined, problem, natural))
     codes = data["person"] if panel else data.index
     sums = pd.DataFrame(each).groupby(codes.to_numpy()).sum().to_numpy()
@@ -122,7 +122,7 @@ def test_a_person_keeps_the_type_and_copies_of_a_person_have_their_own(types: An
     rng = np.random.default_rng(0)
     nothing = np.zeros((len(rows), 2))
     natural = problem.layout.natural(types.solution.free)
-    latent = problem.likelihood.draw_latent(natural, rows, nothing, rng)
+    latent = problem.likelihood.draw(natural, rows, nothing, rng).latent
     away = np.round(latent - latent_means(types), 6)
     kinds = pd.Series(away[:, 0]).groupby(rows.groups)
     assert (kinds.nunique() == 1).all() and len(np.unique(away[:, 0])) == 2

@@ -137,7 +137,7 @@ def test_an_unknown_index_is_searched_again_in_every_sample():
 @pytest.mark.parametrize(
     ("model", "seed"),
     [
-        ({"chosen": "job", "noise": ss.noises.Mixture(2)}, 1),
+        ({"chosen": "job", "noise": ss.noises.Mixture(2)}, 2),
         ({"chosen": "job", "noise": ss.noises.Mixture(2, each=True)}, 1),
         ({"chosen": "job", "noise": ss.noises.Mixture(3)}, 1),
         ({"alternatives": 2, "noise": ss.noises.Mixture(2)}, 2),

@@ -14,7 +14,7 @@ from selfselect.bounding.targets import Cells, Targets
 from selfselect.data.rows import Rows
 from selfselect.engines.base import spread_evenly
 from selfselect.errors import OptionError
-from selfselect.inference.simulation import draw_noise
+from selfselect.inference.simulation import draw_outcomes
 from selfselect.inference.statistics import TestResult, interval_reach
 from selfselect.kernels.tails import bdtrik, betaincinv, erfc, ndtri
 from selfselect.results.tables import Tables
@@ -391,8 +391,7 @@ def beside_fit(
     times = max(1, DRAWS // len(rows))
     every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))
     rows = rows.copies(every, copy)
-    noise = draw_noise(fit.problem, natural, len(rows), rng)
-    latent = fit.problem.likelihood.draw_latent(natural, rows, noise, rng)
+    latent = draw_outcomes(fit.problem, natural, rows, rng).latent
     if rows.known.described is not None:
         # What an alternative without a row would have brought a case is not known.
         latent = np.where(rows.known.described, latent, np.nan)

@@ -226,7 +226,7 @@ def _by_tests(
     table: pd.DataFrame,
     fits: dict[int, FitResult],
     replications: int,
-    solver: Any,
+    solver: Solver | None,
     seed: int | None,
     progress: bool | None,
 ) -> tuple[int, str]:

@@ -331,7 +331,7 @@ def rehearse(
     return _described(fit, drawn, whole, replications)
 
 
-def rows_to_redraw(fit: FitResult) -> Any:
+def rows_to_redraw(fit: FitResult) -> Rows:
     """Return the rows at whose covariates samples are drawn, or say why there are none."""
     if fit.engine is not None and not fit.has_rows:
         raise UnsupportedError(

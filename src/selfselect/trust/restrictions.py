@@ -1,9 +1,9 @@
 """Restrictions tested by another model: the Roy model's on one page, and independence.
 
-Pure Roy is a special case of Roy with costs, and that of switching. All models are of the same rows and have the same outcome equations. Switching lets any index
-select. A Roy model with costs says that the index is the difference of the outcomes less a cost:
-its two correlations then follow from one, that of the noises. Without costs outcomes alone
-select.
+Pure Roy is a special case of Roy with costs, and that of switching. All models are of the same
+rows and have the same outcome equations. Switching lets any index select. A Roy model with costs
+says that the index is the difference of the outcomes less a cost: its two correlations then follow
+from one, that of the noises. Without costs outcomes alone select.
 """
 
 from __future__ import annotations

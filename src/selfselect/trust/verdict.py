@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -334,7 +334,7 @@ def _with_support(rows: Sequence[Row]) -> tuple[Row, ...]:
     the best is rejected, or ends at a boundary, the data speak for none.
     """
     near = _near(rows)
-    return tuple(one.standing(supported=one in near) for one in rows)
+    return tuple(replace(one, supported=one in near) for one in rows)
 
 
 def _near(rows: Sequence[Row]) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -54,10 +54,6 @@ class Row:
     def answered(self) -> bool:
         """Whether it has an estimate."""
         return bool(np.isfinite(self.answer.estimate))
-
-    def standing(self, *, supported: bool) -> Row:
-        """Return the row with whether the data speak for it."""
-        return replace(self, supported=supported)
 
 
 def agreed(question: str, rows: Sequence[Row], level: float) -> str:
