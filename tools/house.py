@@ -345,10 +345,11 @@ def fits_again() -> list[str]:
 def places_that_draw() -> list[str]:
     """Find functions that draw outcomes: by a noise or likelihood, or by numbers of their own.
 
-    Noises, likelihoods and samplers draw for others; a function that hands its random numbers on
-    to another function of this list is none.
+    Noises, likelihoods and samplers draw for others; simulators make truths, of any noise that can
+    be drawn, and have no model. A function that hands its random numbers on to another function of
+    this list is none.
     """
-    own = ("noises", "likelihoods", "samplers")
+    own = ("noises", "likelihoods", "samplers", "simulators")
     contracts = heirs("noises", "ABC", "Protocol") | heirs("likelihoods", "ABC")
     methods = {
         one.name
