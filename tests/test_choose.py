@@ -7,14 +7,12 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning, DataError, OptionError
+from selfselect.errors import DataError, OptionError
 from selfselect.noises import Independent
 from selfselect.solvers import MaximumLikelihood, MinVariance
 
 COLUMNS = ["loglik", "n_parameters", "aic", "bic", "icl", "entropy", "converged", "spectral_gap"]
 FORMULA = "outcome ~ x1 + x2 + x3"
-
-pytestmark = pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
 
 
 def choose(data, numbers=(1, 2, 3, 4), formula=FORMULA, **options):
@@ -190,8 +188,5 @@ def test_a_number_too_large_for_the_rows_is_noted_and_not_recommended():
 
 def test_no_fit_that_converged_is_an_error_with_a_way_out():
     solver = MaximumLikelihood(starts=1, search_steps=1, max_steps=1)
-    with (
-        pytest.raises(DataError, match="No fit converged, of 3 alternatives"),
-        pytest.warns(ConvergenceWarning),
-    ):
+    with pytest.raises(DataError, match="No fit converged, of 3 alternatives"):
         choose(single(300, 0), (3,), solver=solver)

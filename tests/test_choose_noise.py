@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect import noise_choice
 from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.trust import noises as noise_choice
 
 CHEAP = {
     "normal": ss.noises.Independent(),

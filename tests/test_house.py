@@ -34,14 +34,13 @@ RANKS = [
     {"effects"},
     {"plots"},
     {"report"},
-    {"explore"},
     {"simulators", "datasets"},
     {"posing"},
     {"_fit", "bounding"},
     {"selection"},
     {"multinomial"},
-    {"choose", "noise_choice"},
-    {"verdict"},
+    {"trust"},
+    {"explore"},
     {"sklearn"},
     {"cli"},
     {"__main__"},
@@ -51,7 +50,7 @@ RANKS = [
 BELOW = {"report/page.py": "plain"}
 """Modules of a rank below their room's: the words in which every answer is written."""
 
-WHEN_CALLED = {"problem/problem.py": {"likelihoods"}, "noise_choice.py": {"verdict"}}
+WHEN_CALLED = {"problem/problem.py": {"likelihoods"}}
 """Modules that import from higher rooms inside functions. The list may only become shorter: results
 find what stands around them through a `LateModule`."""
 

@@ -290,15 +290,30 @@ def summaries() -> list[str]:
     ]
 
 
-COMPARISONS = [
-    "choose.py:choose_alternatives",
-    "noise_choice.py:choose_noise",
-    "verdict/verdict.py:verdict",
-    "results/restrictions.py:restrictions",
-    "results/sensitivity.py:sensitivity",
-    "results/overfitting.py:overfitted_test",
+BESIDE = "trust/beside.py:beside"
+"""The one way to fit other models to the rows of a fit and to set them beside each other."""
+
+COMPARING = [
+    "trust/alternatives.py:choose_alternatives",
+    "trust/noises.py:choose_noise",
+    "trust/verdict.py:verdict",
+    "trust/restrictions.py:restrictions",
+    "trust/sensitivity.py:sensitivity",
+    "trust/alternatives.py:overfitted_test",
 ]
-"""Ways to fit other models to the rows of a fit and to set them beside each other."""
+"""What answers by several models of the same rows."""
+
+
+def comparisons() -> list[str]:
+    """Return `beside`, and what compares models and hands them to no `beside`."""
+    functions = {entry: function for module in modules() for entry, function in module.functions}
+    return [BESIDE] + [
+        entry
+        for entry in COMPARING
+        if entry in functions
+        and not any(called(node) == "beside" for node in calls_in(functions[entry]))
+    ]
+
 
 FITTING = ("solvers", "engines", "selection", "_fit", "sklearn", "cli")
 """Rooms whose job is to fit; all others fit again."""
@@ -311,11 +326,12 @@ def fits_again() -> list[str]:
         for module in modules()
         if module.room not in FITTING
         and any(
-            called(node) in ("choose_solver", "refit", "fit_design")
+            called(node) in ("choose_solver", "refit", "solve_again", "fit_design")
             or (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
-                and called(node) == "fit"
+                and (called(node) == "fit" or [last_name(one) for one in node.args[:1]] == ["fit"])
+                and called(node) in ("fit", "partial")
             )
             or (
                 called(node) == "solve"
@@ -329,10 +345,11 @@ def fits_again() -> list[str]:
 def places_that_draw() -> list[str]:
     """Find functions that draw outcomes: by a noise or likelihood, or by numbers of their own.
 
-    Noises, likelihoods and samplers draw for others; a function that hands its random numbers on
-    to another function of this list is none.
+    Noises, likelihoods and samplers draw for others; simulators make truths, of any noise that can
+    be drawn, and have no model. A function that hands its random numbers on to another function of
+    this list is none.
     """
-    own = ("noises", "likelihoods", "samplers")
+    own = ("noises", "likelihoods", "samplers", "simulators")
     contracts = heirs("noises", "ABC", "Protocol") | heirs("likelihoods", "ABC")
     methods = {
         one.name
@@ -364,7 +381,7 @@ JOBS: dict[str, Callable[[], list[str]]] = {
     "evaluations of types": lambda: list(EVALUATIONS_OF_TYPES),
     "functions that take a curvature where types are": functions_of_types,
     "summaries": summaries,
-    "ways to compare models of the same rows": lambda: list(COMPARISONS),
+    "ways to compare models of the same rows": comparisons,
     "modules that fit again": fits_again,
     "places that draw outcomes": places_that_draw,
 }
@@ -374,7 +391,7 @@ JOBS: dict[str, Callable[[], list[str]]] = {
 def missing_entries() -> list[str]:
     """Return entries of the given lists that do not exist."""
     there = {entry for module in modules() for entry, _ in module.functions}
-    return [entry for entry in (*EVALUATIONS_OF_TYPES, *COMPARISONS) if entry not in there]
+    return [entry for entry in (*EVALUATIONS_OF_TYPES, BESIDE, *COMPARING) if entry not in there]
 
 
 # flags: what tells of which kind a member is

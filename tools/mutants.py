@@ -79,7 +79,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selection": ("tests/selection",),
     "simulators": ("tests/simulators",),
     "solvers": ("tests/solvers", "tests/test_unknown_index.py", "tests/noises/test_types.py"),
-    "verdict": ("tests/verdict",),
+    "trust": ("tests/verdict", "tests/test_choose.py", "tests/test_choose_noise.py",
+              "tests/test_restrictions.py", "tests/results/test_overfitting.py",
+              "tests/results/test_rehearse.py", "tests/results/test_sensitivity.py"),
 }  # fmt: skip
 """The tests of each room: those of its folder, and where another folder tests its files, those
 as well: files are read by tests of engines, likelihoods of spreads and types, and the search for

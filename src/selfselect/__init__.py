@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     )
     from selfselect._fit import fit
     from selfselect.bounding.ask import bounds
-    from selfselect.choose import choose_alternatives
     from selfselect.data.panels import panel_means
     from selfselect.multinomial import MultinomialResult, multinomial_switching
-    from selfselect.noise_choice import choose_noise
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
     from selfselect.threads import set_threads
+    from selfselect.trust.alternatives import choose_alternatives
+    from selfselect.trust.noises import choose_noise
 
 _ROOMS = (
     "datasets",
@@ -58,8 +58,8 @@ _ROOMS = (
 _NAMES = {
     "assumptions": "selfselect.results.assumptions",
     "bounds": "selfselect.bounding",
-    "choose_alternatives": "selfselect.choose",
-    "choose_noise": "selfselect.noise_choice",
+    "choose_alternatives": "selfselect.trust.alternatives",
+    "choose_noise": "selfselect.trust.noises",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
     "multinomial_switching": "selfselect.multinomial",

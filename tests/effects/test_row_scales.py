@@ -191,7 +191,7 @@ def test_draws_of_a_fit_scatter_as_the_rows_do(fits):
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((len(rows), 2))
     natural = fit.problem.layout.natural(fit.solution.free)
-    made = draw_outcomes(fit.problem, natural, rows, noise, rng)
+    made = draw_outcomes(fit.problem, natural, rows, rng, normal=noise).record()
     scales = np.repeat(fit.predict(kind="scale").to_numpy()[:2], 20_000, axis=0)
     latent = np.repeat(fit.predict(kind="latent").to_numpy()[:2], 20_000, axis=0) + scales * noise
     np.testing.assert_allclose(made.outcome, latent.max(axis=1), rtol=1e-9, atol=1e-9)

@@ -267,7 +267,7 @@ def test_silent_rows_of_a_selection_are_drawn_as_often_as_they_were():
     data["y"] = data["y"].where(data["where"] & (data.index % 4 > 0))
     fit = ss.sample_selection("y ~ x", "where ~ x + z", data, missing_outcome="silent")
     rng, natural = np.random.default_rng(0), fit.problem.layout.natural(fit.solution.free)
-    drawn = draw_outcomes(fit.problem, natural, fit.rows, rng.standard_normal((3_000, 2)), rng)
+    drawn = draw_outcomes(fit.problem, natural, fit.rows, rng).record()
     selects = drawn.chosen >= 0
     assert np.isnan(drawn.outcome[~selects]).all()
     assert np.isnan(drawn.outcome[selects]).mean() == pytest.approx(0.25, abs=0.03)

@@ -17,8 +17,8 @@ from selfselect.inference.evidence import free_scores_of
 from selfselect.inference.simulation import draw_outcomes, moments_of, write_out
 from selfselect.likelihoods import row_terms
 from selfselect.noises import SharedShock, Types
-from selfselect.results import overfitting
-from selfselect.results.overfitting import bic_gain_of_fewer_types
+from selfselect.results.overfitting import FewerTypes
+from selfselect.trust import alternatives
 
 FAR = 4.5
 """Standard errors that no sum of draws is away from its mean, of some two hundred sums."""
@@ -108,8 +108,8 @@ def test_scores_and_moments_of_draws_have_mean_zero(name: str, panel: str | None
     posed = ss.pose("y ~ x + v", data, noise=noise, panel=panel, **described)
     problem, natural = posed.problem, somewhere(posed.problem)
     rng = np.random.default_rng(1)
-    normal = rng.standard_normal((len(data), 2))
-    drawn = Memory().load(problem, draw_outcomes(problem, natural, posed.engine.rows, normal, rng))
+    made = draw_outcomes(problem, natural, posed.engine.rows, rng)
+    drawn = Memory().load(problem, made.record())
     each = drawn.collect(partial(joined, problem, natural))
     codes = data["person"] if panel else data.index
     sums = pd.DataFrame(each).groupby(codes.to_numpy()).sum().to_numpy()
@@ -122,7 +122,7 @@ def test_a_person_keeps_the_type_and_copies_of_a_person_have_their_own(types: An
     rng = np.random.default_rng(0)
     nothing = np.zeros((len(rows), 2))
     natural = problem.layout.natural(types.solution.free)
-    latent = problem.likelihood.draw_latent(natural, rows, nothing, rng)
+    latent = problem.likelihood.draw(natural, rows, nothing, rng).latent
     away = np.round(latent - latent_means(types), 6)
     kinds = pd.Series(away[:, 0]).groupby(rows.groups)
     assert (kinds.nunique() == 1).all() and len(np.unique(away[:, 0])) == 2
@@ -201,7 +201,7 @@ def test_a_fit_with_types_or_a_shock_lies_within_its_bounds(types: Any, shock: A
 
 def test_one_type_fewer_is_refuted_where_there_are_two(types: Any, monkeypatch: Any) -> None:
     # Ratios of samples as they would come: searches are tested below.
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [float(i) for i in range(19)])
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [float(i) for i in range(19)])
     found = types.overfitted_test(19, seed=1)
     alone = fitted(people(), None)
     assert found.statistic == pytest.approx(2.0 * (types.llf - alone.llf))
@@ -221,7 +221,7 @@ def test_a_summary_says_that_a_type_may_be_one_too_many(monkeypatch: Any) -> Non
         return 5 * [task(np.random.default_rng(number)) for number in range(4)]
 
     # Four samples serve for twenty: each is searched twice.
-    monkeypatch.setattr(overfitting, "map_draws", four)
+    monkeypatch.setattr(alternatives, "map_draws", four)
     found = fit.overfitted_test(19, seed=1, solver=ss.solvers.TypeSearch(starts=1))
     assert found.null == "2 types" and found.p_value > 0.05
     (notice,) = (n for n in fit.summary().notices if "TOO MANY TYPES" in n)
@@ -234,7 +234,7 @@ def test_what_bic_gains_by_one_type_fewer_is_a_bound(told: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         three, two = (fitted(data, Types(n, **told), solver=few) for n in (3, 2))
-    gain = bic_gain_of_fewer_types(three)
+    gain = FewerTypes(three).gain()
     assert gain is not None and three.bic - two.bic >= gain - 1e-6
 
 

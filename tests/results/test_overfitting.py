@@ -10,8 +10,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.results import overfitting
-from selfselect.results.overfitting import least_squares_fit
+from selfselect.results.overfitting import least_squares
+from selfselect.trust import alternatives
 
 FORMULA = "outcome ~ x1 + x2"
 
@@ -28,23 +28,24 @@ def overfitted(two):
 
 def test_the_likelihood_of_one_alternative_is_that_of_least_squares(two):
     result = ss.fit(FORMULA, two, alternatives=2)
-    loglik, size, (mean, scale) = least_squares_fit(result.problem, result.engine)
+    alone = least_squares(result.problem, result.rows, result.facts)
+    values = alone.problem.layout.report(alone.solution.free).values
     x = np.column_stack([np.ones(len(two)), two[["x1", "x2"]]])
     y = two["outcome"].to_numpy()
     b = np.linalg.lstsq(x, y, rcond=None)[0]
     s = np.sqrt(np.mean((y - x @ b) ** 2))
     exact = -0.5 * len(y) * (np.log(2 * np.pi * s**2) + 1.0)
-    assert (loglik, scale, size) == pytest.approx((exact, s, 4))
-    assert np.allclose(mean, x @ b)
+    assert (alone.llf, alone.n_parameters) == pytest.approx((exact, 4))
+    assert values == pytest.approx([*b, s])
 
 
 def test_the_test_rejects_one_alternative_where_there_are_two(two):
     result = ss.fit(FORMULA, two.iloc[:200], alternatives=2)
     found = result.overfitted_test(19, solver=ss.solvers.MaximumLikelihood(starts=2), seed=1)
-    alone, size, _ = least_squares_fit(result.problem, result.engine)
-    assert found.statistic == pytest.approx(2.0 * (result.llf - alone))
+    alone = least_squares(result.problem, result.rows, result.facts)
+    assert found.statistic == pytest.approx(2.0 * (result.llf - alone.llf))
     assert found.p_value == pytest.approx(0.05)
-    assert found.df == result.n_parameters - size
+    assert found.df == result.n_parameters - alone.n_parameters
     assert "likelihood ratio" in str(found)
     assert not any("TOO MANY" in notice for notice in result.summary().notices)
 
@@ -135,24 +136,24 @@ def test_a_loaded_fit_says_the_same(overfitted, tmp_path):
 
 def test_a_summary_shows_the_test_once_it_was_run(overfitted, monkeypatch):
     # Ratios of samples as they would come: searches are tested elsewhere.
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [5.0 * i for i in range(19)])
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [5.0 * i for i in range(19)])
     found = overfitted.overfitted_test(19, seed=1)
     larger = sum(5.0 * i >= found.statistic for i in range(19))
     assert found.p_value == pytest.approx((1 + larger) / 20)
     (notice,) = (n for n in overfitted.summary().notices if "TOO MANY" in n)
     assert "do not fit significantly better" in notice
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.1] * 19)
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [0.1] * 19)
     assert overfitted.overfitted_test(19, seed=1).p_value == pytest.approx(0.05)
     assert not any("TOO MANY" in n for n in overfitted.summary().notices)
 
 
 def test_a_test_of_fewer_samples_does_not_replace_one_of_more(overfitted, monkeypatch):
     overfitted = replace(overfitted)  # It remembers nothing.
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [1e6] * 3 + [0.0] * 36)
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [1e6] * 3 + [0.0] * 36)
     assert overfitted.overfitted_test(39, seed=1).p_value == pytest.approx(0.1)
     (notice,) = (n for n in overfitted.summary().notices if "TOO MANY" in n)
     assert "(p = 0.100, 39 samples)" in notice
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.0] * 19)
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [0.0] * 19)
     assert overfitted.overfitted_test(19, seed=1).p_value == pytest.approx(0.05)
     assert [n for n in overfitted.summary().notices if "TOO MANY" in n] == [notice]
 
@@ -160,13 +161,13 @@ def test_a_test_of_fewer_samples_does_not_replace_one_of_more(overfitted, monkey
 def test_a_test_of_so_few_samples_that_it_cannot_reject_is_not_shown(overfitted, monkeypatch):
     overfitted = replace(overfitted)  # It remembers nothing.
     before = overfitted.summary().notices
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.0] * 18 + [None])
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [0.0] * 18 + [None])
     assert not overfitted.overfitted_test(19, seed=1).rejects(0.95)
     assert overfitted.summary().notices == before
 
 
 def test_numbers_are_recommended_by_tests_from_the_smallest_on(two, monkeypatch):
-    monkeypatch.setattr(overfitting, "map_draws", lambda *_: [1.0 + i for i in range(19)])
+    monkeypatch.setattr(alternatives, "map_draws", lambda *_: [1.0 + i for i in range(19)])
     found = ss.choose_alternatives(FORMULA, two, [1, 2, 3], method="bootstrap", replications=19)
     p = found.table["p_value"]
     assert p[2] == pytest.approx(0.05)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.results.refit import covariance_of_refit, numbered_as
+from selfselect.results.refit import Solved, numbered_as
 from selfselect.solvers import choose_solver
 from selfselect.solvers.base import Ending, Solution, Status
 from selfselect.solvers.climb import log_likelihood
@@ -72,7 +72,8 @@ def test_information_moves_with_the_alternatives():
     fit = ss.fit("y ~ x", data, alternatives=3, noise=ss.noises.Independent(), seed=0)
     problem, order = fit.problem, np.array([2, 0, 1])
     turned = reordered(problem, fit.solution, order)
-    again = covariance_of_refit(fit, problem, turned, choose_solver(problem, None)[0]).matrix
+    solved = Solved(problem, turned, fit.facts, fit.engine, *choose_solver(problem, None))
+    again = solved.with_errors(fit).covariance.matrix
     origin = reported_origins(problem, fit.solution.free, order)
     assert again == pytest.approx(fit.covariance.matrix[np.ix_(origin, origin)], rel=1e-6)
 

@@ -6,8 +6,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.noises import Correlated
-from selfselect.results.sensitivity import _starts
 from selfselect.solvers.continuation import Continuation
+from selfselect.trust.sensitivity import _starts
 
 
 @pytest.fixture(scope="module")

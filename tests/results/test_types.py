@@ -10,7 +10,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
-from selfselect.results.overfitting import bic_gain_of_fewer_types, rarest_type
+from selfselect.results.overfitting import FewerTypes, rarest_type
 
 N_PEOPLE = 80
 
@@ -70,7 +70,7 @@ def test_without_types_there_are_none_to_describe(plain: Any) -> None:
 
 
 def test_one_type_fewer_than_two_is_the_fit_without_types(typed: Any, plain: Any) -> None:
-    gain = bic_gain_of_fewer_types(typed)
+    gain = FewerTypes(typed).gain()
     expected = typed.bic - typed.facts.bic(plain.llf, plain.n_parameters)
     assert gain == pytest.approx(expected, abs=1e-4)
     assert gain < 0

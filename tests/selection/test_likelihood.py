@@ -215,7 +215,7 @@ def test_drawn_rows_are_what_the_equations_make_of_the_noise(table, build):
     parameters = dict(zip(reported.labels, reported.values, strict=True))
     equations, rng = model.problem.equations, np.random.default_rng(7)
     noise = rng.standard_normal((len(table), len(equations.each) + 1))
-    drawn = model.problem.likelihood.draw(natural, model.engine.rows, noise, rng)
+    drawn = model.problem.likelihood.draw(natural, model.engine.rows, noise, rng).record()
     index = model.design() @ [parameters["selection", term] for term in equations.selection.terms]
     ends = model.problem.rule.intervals(equations.alternatives)
     taken = np.zeros(len(table), dtype=bool)

@@ -11,8 +11,9 @@ import pytest
 import selfselect as ss
 from selfselect.report.explain import verdict_chapter
 from selfselect.results.archive import sealed
-from selfselect.verdict import verdict as verdict_module
-from selfselect.verdict.questions import differences, other_models, read_question
+from selfselect.trust import verdict as verdict_module
+from selfselect.trust.beside import beside
+from selfselect.trust.questions import differences, other_models, read_question
 
 SAME_OPTIMUM = 1e-3
 """Of a standard error: two searches of one optimum each stop within 1e-6 of it, and numerical
@@ -141,7 +142,7 @@ def test_where_rows_are_clustered_what_has_no_law_is_tested_by_bootstrap(skewed)
 
 
 def test_a_model_that_was_not_tested_is_not_said_to_describe_the_data(skewed, monkeypatch):
-    monkeypatch.setattr("selfselect.verdict.verdict.QUICK", 0)
+    monkeypatch.setattr("selfselect.trust.verdict.QUICK", 0)
     made = ss.fit("y ~ x", skewed, chosen="j", cluster="g").verdict("a:x")
     assert made.table["supported"].sum() == 1
     assert "describes the data" not in made.agreed
@@ -431,7 +432,14 @@ def test_with_several_rows_of_a_person_correlations_do_not_rest_on_the_shape_alo
     alone = ss.fit("wage ~ x", shared, chosen="sector", noise=noise, seed=0)
     panel = ss.fit("wage ~ x", shared, chosen="sector", noise=noise, seed=0, panel="man")
     asked = read_question(alone, None)
-    rows = [verdict_module._answered("the fit", one, one, asked, 0.95) for one in (alone, panel)]
+    rows = [
+        verdict_module._row(one, compared)
+        for one in (alone, panel)
+        for compared in beside(
+            {"the fit": lambda one=one: one},
+            lambda fit: {"": verdict_module._answer(fit, asked, 0.95)},
+        )
+    ]
     assert [one.dependent for one in rows] == [True, False]
 
 

@@ -29,7 +29,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import spread_evenly
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
-from selfselect.inference.simulation import draw_noise
+from selfselect.inference.simulation import draw_outcomes
 from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ def beside_fit(
     times = max(1, DRAWS // len(rows))
     every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))
     rows = rows.copies(every, copy)
-    noise = draw_noise(fit.problem, natural, len(rows), rng)
-    latent = fit.problem.likelihood.draw_latent(natural, rows, noise, rng)
+    latent = draw_outcomes(fit.problem, natural, rows, rng).latent
     if rows.known.described is not None:
         # What an alternative without a row would have brought a case is not known.
         latent = np.where(rows.known.described, latent, np.nan)

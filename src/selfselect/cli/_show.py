@@ -150,7 +150,7 @@ class Shown:
     def _check(self, problem: Any, design: Any) -> None:
         """Refuse what could not be asked of the fit."""
         from selfselect.errors import OptionError
-        from selfselect.verdict import check_question
+        from selfselect.trust.questions import check_question
 
         try:
             check_question(self.question, problem, design)

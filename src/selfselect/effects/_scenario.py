@@ -25,7 +25,7 @@ from selfselect.effects._moments import (
 )
 from selfselect.effects.base import Averages, alternative_index
 from selfselect.errors import DataError, OptionError, RuleError, UnsupportedError
-from selfselect.moments.base import latent_means
+from selfselect.inference.simulation import draw_outcomes
 from selfselect.progress import progress_bar
 from selfselect.results.averaged_rows import code_rows, extrapolations, raw_table
 from selfselect.rules import as_rule, compares_scores, takes_costs
@@ -395,20 +395,14 @@ def draw(
     fit: FitResult, setting: Setting, reported: Array, repeats: int, seed: int
 ) -> DrawnOutcomes:
     """Draw the latent outcomes of rows, all rows `repeats` times over."""
-    problem, n_rows = fit.problem, len(setting.rows)
-    means = np.tile(latent_means(problem, reported, setting.rows), (repeats, 1))
-    scales, layout = problem.row_scales(reported, setting.rows), problem.layout
-    rng, labels = np.random.default_rng(seed), problem.equations.alternatives
-    extras = layout.extras_of(reported)[: layout.n_noise_extras]
-    if layout.spreads:
-        # Every row has scales of its own.
-        noise = problem.noise.draw_at(extras, repeats * n_rows, [1.0] * len(labels), labels, rng)
-        noise = noise * np.tile(scales, (repeats, 1))
-    else:
-        each = scales[0].tolist()
-        noise = problem.noise.draw_at(extras, repeats * n_rows, each, labels, rng)
-    latent = means + noise
-    known = setting.rows.known.take(np.tile(np.arange(n_rows), repeats))
+    problem, rows = fit.problem, setting.rows
+    natural, rng = (
+        problem.layout.natural(problem.layout.read(reported)),
+        np.random.default_rng(seed),
+    )
+    drawn = draw_outcomes(problem, natural, rows, rng, times=repeats)
+    latent = drawn.latent.reshape(-1, drawn.latent.shape[-1])
+    known = rows.known.take(np.tile(np.arange(len(rows)), repeats))
     chosen = setting.rule.choose(latent, known)
     return DrawnOutcomes(
         latent if setting.logarithm is None else setting.logarithm.undo(latent), chosen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,10 @@ from selfselect.kernels.tails import CENTRE, GAP
 from selfselect.problem.problem import Problem
 from selfselect.report.document import headline, listed, nothing_to_warn_of, notices, render_page
 from selfselect.results.averaged_rows import raw_table
-from selfselect.results.refit import covariance_of_refit
-from selfselect.results.sensitivity import fits_along
 from selfselect.results.streaming import as_path, refuse_target, write_whole
 from selfselect.rules import direction_of
-from selfselect.solvers.continuation import Continuation
+from selfselect.trust.beside import beside, fitted
+from selfselect.trust.sensitivity import models_along
 from selfselect.visible import left_to_right
 
 if TYPE_CHECKING:
@@ -316,17 +314,13 @@ def _fits(fit: FitResult, asked: Sequence[float] | None) -> tuple[list[dict[str,
     grid = np.unique(np.asarray(CORRELATIONS if asked is None else asked, dtype=float))
     if not grid.size or not (np.abs(grid) < 1).all():
         raise OptionError("Give correlations between -1 and 1 in `correlations`.")
-    left_out = []
-    for value, problem, solution in sorted(fits_along(fit, grid), key=itemgetter(0)):
-        if problem is None or solution is None:
-            left_out.append(value)
-            continue
-        spread = covariance_of_refit(fit, problem, solution, Continuation()).matrix
-        reported = problem.layout.report(solution.free).values
-        made.append(
-            model_of(problem, reported, spread)
-            | {"assumed": value, "code": f"ss.noises.{problem.noise!r}"}
-        )
+    compared = beside(models_along(fit, grid), apart=True)
+    made += [
+        model_of(one.problem, one.values, one.covariance.matrix)
+        | {"assumed": value, "code": f"ss.noises.{one.problem.noise!r}"}
+        for value, one in sorted(fitted(compared).items())
+    ]
+    left_out = sorted(one.name for one in compared if one.model is None)
     about = "At an assumed correlation the model was fitted again; all else is as in the fit."
     if left_out:
         values = ", ".join(f"{value:g}" for value in left_out)

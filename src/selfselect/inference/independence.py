@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,13 +24,11 @@ from selfselect.inference.statistics import (
 )
 from selfselect.kernels.tails import chdtrc
 from selfselect.likelihoods import Batch, row_terms
-from selfselect.noises import Correlated
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.batch import Parts
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
-from selfselect.solvers.base import Solution, Solver
-from selfselect.threads import one_blas_thread
+from selfselect.solvers.base import Solution
 
 Array = NDArray[np.float64]
 
@@ -144,9 +141,6 @@ NULL_OF_SELECTION = "selection is unrelated to the noise of the outcomes"
 ONE_SIDED = "its variance cannot be negative, so p is that of a mixture of chi-squares"
 BOUND = "p is an upper bound"
 
-CovarianceOf = Callable[[Problem, Solution, Solver], Array]
-"""Returns the covariance of the reported parameters of another model of the same rows."""
-
 STEP = 1e-4
 """Step of numerical derivatives, in standard errors."""
 
@@ -255,47 +249,6 @@ def wald_test_of_selection(
         values, spread = np.arctanh(values), spread * np.outer(slope, slope)
     statistic = float(values @ np.linalg.solve(spread, values))
     return wald_statistic_test(name, statistic, len(at), NULL_OF_SELECTION, df_errors)
-
-
-def compare_noises(
-    problem: Problem, engine: Engine, solution: Solution, kind: str, covariance_of: CovarianceOf
-) -> TestResult:
-    """Test by fitting the same rows with correlated noise, or with independent noise.
-
-    Parameters
-    ----------
-    problem, engine, solution : the fit, with independent or with correlated noise.
-    kind : ``wald`` or ``lr``. Wald's test of a fit with correlated noise needs no other fit.
-    covariance_of : estimates the covariance of the other fit as that of this one was.
-    """
-    from selfselect.solvers import choose_solver
-    from selfselect.solvers.continuation import independent_companion
-
-    name, noise = {"wald": WALD, "lr": LR}[kind], problem.noise
-    comparable = noise.correlated or (noise.independent and noise.margin.normal)
-    if problem.rank is not None or not comparable:
-        return impossible_test(
-            name, "it compares independent normal noise with correlated normal noise only"
-        )
-    rng = np.random.default_rng(0)
-    with one_blas_thread():
-        if noise.correlated:
-            small = replace(independent_companion(problem), equations=problem.equations)
-            alone = choose_solver(small, None)[0].solve(small, engine, rng=rng, progress=False)
-            large, joint = problem, solution
-        else:
-            large, small, alone = replace(problem, noise=Correlated(noise.scale)), problem, solution
-            solver, _ = choose_solver(large, None)
-            joint = solver.solve(large, engine, rng=rng, progress=False)
-            if not joint.converged:
-                return impossible_test(name, "the fit with correlated noise did not converge")
-            if kind == "wald":
-                spread = covariance_of(large, joint, solver)
-                return wald_test_of_correlations(large.layout.report(joint.free), spread)
-    if not (joint.converged and alone.converged):
-        return impossible_test(name, "one of the two fits did not converge")
-    gain = max(2.0 * (joint.loglik - alone.loglik), 0.0)
-    return chi_square_test(name, gain, large.layout.n_free - small.layout.n_free, NULL)
 
 
 def tests_no_shock(small: Problem, large: Problem) -> bool:

@@ -17,6 +17,7 @@ from selfselect.errors import DataError
 from selfselect.inference.dependence import Dependence, cluster_totals
 from selfselect.kernels.tails import ndtri
 from selfselect.likelihoods import Batch, RowTerms, row_terms
+from selfselect.likelihoods.base import Latent
 from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
 
@@ -74,32 +75,40 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     each = np.arange(len(part))
     rows = part.copies(np.tile(each, times), np.repeat(np.arange(times), len(part)))
     normal, density = wide_noise(len(rows), problem.noise.n_noises(k), rng, rows.groups)
-    drawn = draw_outcomes(problem, natural, rows, normal, rng)
+    drawn = draw_outcomes(problem, natural, rows, rng, normal=normal).record()
     return drawn, density * (engine.n_rows / len(rows))
 
 
 def draw_outcomes(
-    problem: Problem, natural: Array, rows: Rows, normal: Array, rng: Generator
-) -> Rows:
-    """Make outcomes of the model from standard normal numbers (n, n_noises), as rows record them.
+    problem: Problem,
+    natural: Array,
+    rows: Rows,
+    rng: Generator,
+    *,
+    noise: Array | None = None,
+    normal: Array | None = None,
+    times: int | None = None,
+) -> Latent:
+    """Draw outcomes of a model at the covariates of rows: all that draws asks this.
 
-    `rng` decides what goes unrecorded, where rows lack something.
+    Parameters
+    ----------
+    problem, natural, rows : the model, its parameters in internal units, and rows.
+    rng : draws the noise, where it is not given, then what people share and what goes unrecorded.
+    noise : (n, n_noises) in units of the scales.
+    normal : (n, n_noises) standard normal numbers to make it of.
+    times : how often each row is drawn, where noises are independent: outcomes are (times, n, k).
     """
-    noise = problem.likelihood.noise_of(natural, normal)
-    return problem.likelihood.draw(natural, rows, noise, rng)
-
-
-def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) -> Array:
-    """Draw noise (n, n_noises) of the fitted model, each in units of its own scale.
-
-    What people share is no part of it: `Likelihood.draw` draws that.
-    """
-    noise, alternatives = problem.noise, problem.equations.alternatives
-    normal = rng.standard_normal((n_rows, noise.n_noises(len(alternatives))))
-    known = noise.known_correlation(alternatives)
-    if known is not None:
-        return np.asarray(normal @ np.linalg.cholesky(known).T)
-    return problem.likelihood.noise_of(natural, normal)
+    likelihood, layout = problem.likelihood, problem.layout
+    if normal is not None:
+        noise = likelihood.noise_of(natural, normal)
+    if noise is None:
+        extras = natural[int(layout.starts[-1]) :][: layout.n_noise_extras]
+        h, labels = natural[layout.inverse_scale_positions], problem.equations.alternatives
+        noise = problem.noise.draw_standard(len(rows) * (times or 1), extras, h, labels, rng)
+    if times is not None:
+        noise = noise.reshape(times, len(rows), -1)
+    return likelihood.draw(natural, rows, noise, rng)
 
 
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
@@ -133,8 +142,7 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
     it is in the rows that are drawn, at random.
     """
     natural = problem.layout.natural(problem.layout.read(reported))
-    noise = draw_noise(problem, natural, len(rows), rng)
-    return problem.likelihood.draw(natural, rows, noise, rng)
+    return draw_outcomes(problem, natural, rows, rng).record()
 
 
 def wide_noise(
@@ -339,7 +347,8 @@ class Samples:
         return np.sqrt(self.shared) * common + np.sqrt(1.0 - self.shared) * own
 
     def _draw(self, common: Array | None, rng: Generator) -> Rows:
-        return draw_outcomes(self.problem, self.natural, self.rows, self.noise(common, rng), rng)
+        normal = self.noise(common, rng)
+        return draw_outcomes(self.problem, self.natural, self.rows, rng, normal=normal).record()
 
 
 def _either(taken: NDArray[np.bool_], one: Rows, other: Rows) -> Rows:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, pairwise
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.random import Generator
@@ -106,6 +107,13 @@ def _gram(design: Array, weights: Array) -> Array:
 
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+
+
+class Latent(NamedTuple):
+    """All outcomes (n, k) of a draw, and what returns the rows with those that are observed."""
+
+    latent: Array
+    record: Callable[[], Rows]
 
 
 def latent_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Array:
@@ -431,13 +439,8 @@ class Likelihood(ABC):
         extras = natural[first : first + layout.n_noise_extras]
         return self.problem.noise.from_normal(normal, extras, h)
 
-    def draw_latent(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Array:
-        """Return all outcomes (n, k) of rows; parameters are those of `draw`."""
-        del rng
-        return latent_outcomes(self.problem, natural, rows, noise)
-
-    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
-        """Return rows with outcomes of the model, recorded as those of the rows were.
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
+        """Draw outcomes of the model, to be recorded as those of the rows were.
 
         Parameters
         ----------
@@ -446,8 +449,8 @@ class Likelihood(ABC):
         noise : (n, n_noises) in units of the scales, as `noise_of` makes it.
         rng : draws what people share, and decides what goes unrecorded, where rows lack something.
         """
-        latent = self.draw_latent(natural, rows, noise, rng)
-        return draw_rows(self.problem, rows, latent, 0.0, rng)
+        latent = latent_outcomes(self.problem, natural, rows, noise)
+        return Latent(latent, partial(draw_rows, self.problem, rows, latent, 0.0, rng))
 
     def obstacles(self, rows: Rows) -> Array:
         """Count what keeps outcomes from being drawn for rows like these; sums over rows add up."""

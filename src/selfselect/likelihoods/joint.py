@@ -19,6 +19,7 @@ from selfselect.kernels.joint import ORDERS
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._atoms import cost_values
 from selfselect.likelihoods.base import (
+    Latent,
     Likelihood,
     RowTerms,
     draw_rows,
@@ -295,9 +296,10 @@ class Joint(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> JointRows:
         return JointRows(self.problem, natural, batch)
 
-    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
         latent = latent_outcomes(self.problem, natural, rows, noise)
-        return draw_rows(self.problem, rows, latent, cost_values(self.problem, natural, rows), rng)
+        costs = cost_values(self.problem, natural, rows)
+        return Latent(latent, partial(draw_rows, self.problem, rows, latent, costs, rng))
 
     def obstacles(self, rows: Rows) -> Array:
         return recording_obstacles(rows) if self.problem.partial else np.zeros(4)

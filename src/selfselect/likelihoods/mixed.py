@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from selfselect.kernels.mixture import grouped_sum, mix_groups
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._atoms import cost_values
 from selfselect.likelihoods._mixed_boxes import BoxTypes
-from selfselect.likelihoods.base import Likelihood, RowTerms, draw_rows, latent_outcomes
+from selfselect.likelihoods.base import Latent, Likelihood, RowTerms, draw_rows, latent_outcomes
 from selfselect.likelihoods.boxes import Boxes, padding_of, row_arguments
 from selfselect.likelihoods.components import Components, Shocks, ShocksAt, TypesAt
 from selfselect.problem.batch import Batch, Evaluation, Observation
@@ -246,17 +246,9 @@ class Mixed(Likelihood):
         del natural
         return normal
 
-    def draw_latent(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Array:
-        return self._draw_both(natural, rows, noise, rng)[0]
-
-    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
-        latent, costs = self._draw_both(natural, rows, noise, rng)
-        return draw_rows(self.problem, rows, latent, costs, rng)
-
-    def _draw_both(
-        self, natural: Array, rows: Rows, noise: Array, rng: Generator
-    ) -> tuple[Array, Array]:
-        """Return outcomes and estimated costs (n, k); the rows of a person share what is drawn."""
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
+        # The rows of a person share what is drawn.
+        recorded = rows
         order = np.arange(len(rows))
         if self.problem.grouped and rows.groups is not None:
             order = np.argsort(rows.groups, kind="stable")
@@ -266,8 +258,8 @@ class Mixed(Likelihood):
         batch = Batch(rows, Observation.of_nothing(len(rows)))
         at = self.components.at(natural, batch, rows.group_starts)
         back = np.argsort(order)
-        latent, costs = draw_given_shared(at, noise[order], rng)
-        return latent[back], costs[back]
+        latent, costs = (one[back] for one in draw_given_shared(at, noise[order], rng))
+        return Latent(latent, partial(draw_rows, self.problem, recorded, latent, costs, rng))
 
     def obstacles(self, rows: Rows) -> Array:
         return self.inner.obstacles(rows)

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -45,6 +45,7 @@ from selfselect.kernels.selected import IntervalRows, SignedRows
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import (
+    Latent,
     Likelihood,
     RowTerms,
     draw_selected,
@@ -279,12 +280,12 @@ class SelectionLikelihood(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> SelectionRows:
         return SelectionRows(self.problem, natural, batch)
 
-    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
         latent = latent_outcomes(self.problem, natural, rows, noise[:, :-1])
         lower, upper = selection_limits(self.problem, natural, rows)
         selected = (lower < noise[:, -1:]) & (noise[:, -1:] <= upper)
         chosen = np.where(selected.any(axis=1), selected.argmax(axis=1), -1)
-        return draw_selected(rows, latent, chosen, rng)
+        return Latent(latent, partial(draw_selected, rows, latent, chosen, rng))
 
     def obstacles(self, rows: Rows) -> Array:
         return np.array([float(np.isnan(rows.covariates).any(axis=1).sum())])

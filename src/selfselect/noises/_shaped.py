@@ -220,22 +220,17 @@ class Shaped(FittedNoise):
                 f"The parameters of {type(self).__name__} are estimated, so nothing can be drawn "
                 "from it before a fit. Draw from noises.Independent, or noises.Student(degrees=5)."
             )
-        return self.draw_at(np.empty(0), n_rows, scales, alternatives, rng)
+        drawn = self.draw_standard(n_rows, np.empty(0), np.empty(0), alternatives, rng)
+        return drawn * np.asarray(scales, float)
 
-    def draw_at(
-        self,
-        extras: Array,
-        n_rows: int,
-        scales: Sequence[float],
-        alternatives: Sequence[Label],
-        rng: Generator,
+    def draw_standard(
+        self, n_rows: int, extras: Array, h: Array, alternatives: Sequence[Label], rng: Generator
     ) -> Array:
+        del h
         shapes = self.margins(extras, len(alternatives))
         if not self.each:
-            drawn = shapes[0].draw((n_rows, len(alternatives)), rng)
-        else:
-            drawn = np.column_stack([shape.draw((n_rows,), rng) for shape in shapes])
-        return drawn * np.asarray(scales, float)
+            return shapes[0].draw((n_rows, len(alternatives)), rng)
+        return np.column_stack([shape.draw((n_rows,), rng) for shape in shapes])
 
     def possible(self, extras: Array) -> bool:
         return self.settled is not None or all(map(self._family.possible, self._parts(extras)))

@@ -236,17 +236,15 @@ class FittedNoise(ABC):
         del extras
         return [self.margin] * n_alternatives
 
-    def draw_at(
-        self,
-        extras: Array,
-        n_rows: int,
-        scales: Sequence[float],
-        alternatives: Sequence[Label],
-        rng: Generator,
+    def draw_standard(
+        self, n_rows: int, extras: Array, h: Array, alternatives: Sequence[Label], rng: Generator
     ) -> Array:
-        """Draw noise (n, k) with given scales and parameters of its own."""
-        del extras
-        return self.draw(n_rows, scales, alternatives, rng)
+        """Draw noises (n, n_noises) of a fitted model, in units of its scales 1 / h.
+
+        What people share is no part of them: `Likelihood.draw` draws that.
+        """
+        normal = rng.standard_normal((n_rows, self.n_noises(len(alternatives))))
+        return self.from_normal(normal, extras, h)
 
     def fewest_rows(self, n_alternatives: int) -> int:
         """Return how many rows its parameters need at least."""

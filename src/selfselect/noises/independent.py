@@ -132,6 +132,12 @@ class Independent(FittedNoise):
     ) -> Array:
         return self.margin.draw((n_rows, len(alternatives)), rng) * np.asarray(scales, float)
 
+    def draw_standard(
+        self, n_rows: int, extras: Array, h: Array, alternatives: Sequence[Label], rng: Generator
+    ) -> Array:
+        del extras, h
+        return self.margin.draw((n_rows, len(alternatives)), rng)
+
     def compiled(self, n_alternatives: int, index: str) -> bool:
         del n_alternatives
         return self.margin.kernel is not None and index == "unknown"

@@ -102,6 +102,13 @@ class KnownCovariance(FittedNoise):
         root = np.linalg.cholesky(self.covariance(alternatives))
         return rng.standard_normal((n_rows, len(alternatives))) @ root.T
 
+    def draw_standard(
+        self, n_rows: int, extras: Array, h: Array, alternatives: Sequence[Label], rng: Generator
+    ) -> Array:
+        del extras, h
+        scales = np.sqrt(np.diag(self.covariance(alternatives)))
+        return self.draw(n_rows, scales.tolist(), alternatives, rng) / scales
+
 
 def _checked(values: Any) -> Array:
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from selfselect.plots.base import (
     style_of,
     texts,
 )
-from selfselect.results.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from selfselect.trust.sensitivity import Sensitivity
 
 
 def sensitivity(

@@ -29,9 +29,9 @@ from selfselect.report.page_parts import (
     table_header,
     with_deviations,
 )
+from selfselect.results.hypotheses import exclusions, say_first_stages
 from selfselect.results.overfitting import hardly_distinct, too_many
 from selfselect.results.rejections import rejections
-from selfselect.results.restrictions import exclusions, say_first_stages
 from selfselect.results.tables import DIFFERENCE
 from selfselect.solvers.base import Status, is_fragile, same_optimum, starts_at_best
 from selfselect.threads import one_blas_thread

@@ -46,10 +46,10 @@ from selfselect.solvers.base import Ending, Solution, StartRecord, Status, Trace
 
 if TYPE_CHECKING:
     import selfselect.multinomial.door as multinomial_module
-    import selfselect.verdict.verdict as verdict_module
+    import selfselect.trust.verdict as verdict_module
 else:
     multinomial_module = LateModule("selfselect.multinomial.door")
-    verdict_module = LateModule("selfselect.verdict.verdict")
+    verdict_module = LateModule("selfselect.trust.verdict")
 
 
 # How rows are coded, in saved fits: what coders learnt, and formulas that are read again.

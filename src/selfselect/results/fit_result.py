@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import selfselect.effects.potential_outcomes as potential_outcomes_module
     import selfselect.effects.sorting as sorting_module
     import selfselect.effects.treatment_effects as treatment_effects_module
-    import selfselect.verdict.verdict as verdict_module
+    import selfselect.trust.verdict as verdict_module
     from selfselect.bounding import of_fit as bounds_module
     from selfselect.effects.base import Averages
     from selfselect.explore import write as explore_module
@@ -59,17 +59,17 @@ if TYPE_CHECKING:
         diagnosis,
         hypotheses,
         memberships,
-        overfitting,
         predictions,
         streaming,
         tables,
     )
-    from selfselect.results import rehearse as rehearse_module
     from selfselect.results import rejections as rejections_module
-    from selfselect.results import restrictions as restrictions_module
-    from selfselect.results import sensitivity as sensitivity_module
     from selfselect.results.departures import Departures
-    from selfselect.verdict import Verdict
+    from selfselect.trust import alternatives as alternatives_module
+    from selfselect.trust import rehearse as rehearse_module
+    from selfselect.trust import restrictions as restrictions_module
+    from selfselect.trust import sensitivity as sensitivity_module
+    from selfselect.trust.verdict import Verdict
 else:
     choice_probabilities_module = LateModule("selfselect.effects.choice_probabilities")
     counterfactual_module = LateModule("selfselect.effects.counterfactual")
@@ -82,7 +82,11 @@ else:
     sorting_module = LateModule("selfselect.effects.sorting")
     treatment_effects_module = LateModule("selfselect.effects.treatment_effects")
     plot_module = LateModule("selfselect.plots.fit_pictures")
-    verdict_module = LateModule("selfselect.verdict.verdict")
+    alternatives_module = LateModule("selfselect.trust.alternatives")
+    rehearse_module = LateModule("selfselect.trust.rehearse")
+    restrictions_module = LateModule("selfselect.trust.restrictions")
+    sensitivity_module = LateModule("selfselect.trust.sensitivity")
+    verdict_module = LateModule("selfselect.trust.verdict")
     bounds_module = LateModule("selfselect.bounding.of_fit")
     explore_module = LateModule("selfselect.explore.write")
     compare_module = LateModule("selfselect.report.comparison")
@@ -93,12 +97,8 @@ else:
     diagnosis = LateModule("selfselect.results.diagnosis")
     hypotheses = LateModule("selfselect.results.hypotheses")
     memberships = LateModule("selfselect.results.memberships")
-    overfitting = LateModule("selfselect.results.overfitting")
     predictions = LateModule("selfselect.results.predictions")
-    rehearse_module = LateModule("selfselect.results.rehearse")
     rejections_module = LateModule("selfselect.results.rejections")
-    restrictions_module = LateModule("selfselect.results.restrictions")
-    sensitivity_module = LateModule("selfselect.results.sensitivity")
     streaming = LateModule("selfselect.results.streaming")
     tables = LateModule("selfselect.results.tables")
 
@@ -436,11 +436,11 @@ class FitResult(Estimates):
     rejections = rejections_module.rejections
     departures = rejections_module.departures
     diagnose = diagnosis.diagnose
-    exclusions = restrictions_module.exclusions
+    exclusions = hypotheses.exclusions
     restrictions = restrictions_module.restrictions
-    exogeneity_test = restrictions_module.exogeneity_test
-    with_residuals = restrictions_module.with_residuals
-    overfitted_test = overfitting.overfitted_test
+    exogeneity_test = hypotheses.exogeneity_test
+    with_residuals = hypotheses.with_residuals
+    overfitted_test = alternatives_module.overfitted_test
     sensitivity = sensitivity_module.sensitivity
     rehearse = rehearse_module.rehearse
     bounds = bounds_module.bounds

@@ -1,15 +1,19 @@
-"""Tests of hypotheses, also of the Roy model inside a switching regression."""
+"""Tests of hypotheses: of the Roy model inside switching, of exogeneity, of exclusions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.equations import SCALE
+from selfselect.data.coding import FirstStage, residual_name
+from selfselect.data.equations import INTERCEPT, SCALE, SELECTION
+from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import (
     no_shock_test,
@@ -24,6 +28,7 @@ from selfselect.inference.statistics import (
 from selfselect.noises.correlated import CORRELATION
 from selfselect.results.expressions import linear_restrictions
 from selfselect.rules import direction_of, picks
+from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -369,3 +374,157 @@ def _scales_nested(small: FitResult, large: FitResult) -> bool:
     if not wide.common:
         return True
     return narrow.common or (narrow.scales is not None and len(set(narrow.scales)) == 1)
+
+
+# What a fit with endogenous covariates says of their first stages, and of exogeneity.
+
+
+WEAK = 10.0
+"""F below which instruments are called weak: the rule of thumb of Staiger and Stock (1997), made
+for linear models with one endogenous covariate. It was not measured for these."""
+
+
+def first_stages(fit: FitResult) -> tuple[FirstStage, ...]:
+    """Return the first stages of a fit; none where all covariates are exogenous."""
+    found: tuple[FirstStage, ...] = getattr(fit.coding, "first_stages", ())
+    return found
+
+
+def _asked(fit: FitResult) -> tuple[FirstStage, ...]:
+    stages = first_stages(fit)
+    if not stages:
+        raise UnsupportedError(
+            "All covariates of this fit are taken as exogenous. Name others when fitting: "
+            "sample_selection(..., endogenous={'x': '~ z'})."
+        )
+    return stages
+
+
+def exogeneity_test(fit: FitResult) -> TestResult:
+    """Test that the covariates named in ``endogenous=`` are exogenous.
+
+    This is a Wald test that all coefficients of the first-stage residuals are zero.
+    """
+    names = [residual_name(one.column) for one in _asked(fit)]
+    which = [place for place, (_, term) in enumerate(fit.reported.labels) if term in names]
+    found = fit.wald_test(np.eye(len(fit.reported.labels))[which])
+    columns = ", ".join(one.column for one in first_stages(fit))
+    verb = "are" if len(names) > 1 else "is"
+    return replace(
+        found, name="Wald test of exogeneity", null=f"{columns} {verb} unrelated to all noises"
+    )
+
+
+def with_residuals(fit: FitResult, data: Any) -> pd.DataFrame:
+    """Return rows with first-stage residuals, which predictions and effects need as columns.
+
+    Residuals are columns like any other, so effects of a covariate hold its residual fixed.
+
+    Parameters
+    ----------
+    data : rows with the endogenous covariates, their instruments and all else that is
+        exogenous.
+    """
+    for stage in _asked(fit):
+        data = stage.with_residual(data)
+    found: pd.DataFrame = data
+    return found
+
+
+def say_first_stages(fit: FitResult) -> list[str]:
+    """Say how strong instruments are, and whether covariates may be exogenous."""
+    stages = first_stages(fit)
+    if not stages:
+        return []
+    said = []
+    for one in stages:
+        law = f"F({len(one.instruments)}, {one.df_residual:g}) = {one.statistic:.4g}"
+        sentence = f"First stage of {one.column}: {', '.join(one.instruments)}; {law}"
+        if one.statistic < WEAK:
+            sentence += ", weak: below 10 (Staiger and Stock 1997). Intervals are unreliable"
+        said.append(f"{sentence}.")
+        if one.two_values:
+            said.append(
+                f"{one.column} has two values: its first stage is linear, so its residual is not "
+                "normal, as the estimates assume. A treatment of two values has a model of its "
+                "own: selfselect.switching(..., shared='slopes')."
+            )
+    said.append(f"{exogeneity_test(fit)}.".replace("..", "."))
+    if fit.method == "ml":
+        said.append(
+            "The first stage is least squares, and the likelihood is conditional on its "
+            "residuals, as are likelihood-ratio tests and profile intervals."
+        )
+    return said
+
+
+# How much the covariates that an outcome's equation lacks say about the selection.
+
+
+WEAK_EXCLUSION = 20.0
+"""Wald statistic per covariate below which an exclusion is weak: in samples of 300 and 1,000 rows
+intervals of 95% from standard errors then held the truth in 71 to 93% of the samples."""
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """What is excluded from an outcome's equation, and how strongly it moves the selection.
+
+    Attributes
+    ----------
+    alternative : whose equation.
+    terms : the terms of the selection equation that it lacks.
+    test : Wald's test that none of them moves the selection; None where there are none.
+    """
+
+    alternative: Label
+    terms: tuple[str, ...]
+    test: TestResult | None
+
+    @property
+    def weak(self) -> bool:
+        """Whether they say little, or there are none."""
+        if self.test is None:
+            return True
+        if not self.test.possible:
+            return False
+        over = self.test.df if self.test.df_residual is None else 1
+        return self.test.statistic / over < WEAK_EXCLUSION
+
+    @property
+    def sentence(self) -> str:
+        """What a summary says of it."""
+        if self.test is None:
+            return (
+                f"{self.alternative} is identified by functional form: no covariate of the "
+                "selection is excluded from its equation."
+            )
+        found = str(self.test).partition("): ")[2] if self.test.possible else str(self.test)
+        said = f"Excluded from {self.alternative}: {', '.join(self.terms)}; strength {found}"
+        return f"{said}, weak." if self.weak else f"{said.removesuffix('.')}."
+
+
+def exclusions(fit: FitResult) -> tuple[Exclusion, ...]:
+    """List and test the covariates of the selection that an outcome's equation lacks.
+
+    There is one test for each outcome of a model with a selection equation. If the exclusions
+    are weak, use ``conf_int(method="profile")``.
+    """
+    equations = fit.problem.equations
+    if equations.selection is None:
+        raise UnsupportedError(
+            "Only models with a selection equation have covariates that move the selection and "
+            "not the outcome: selfselect.sample_selection and selfselect.switching."
+        )
+    labels = fit.reported.labels
+    slopes = equations.selection.terms[: equations.selection.n_slopes]
+    found = []
+    for equation in equations.each:
+        others = {*equation.terms, INTERCEPT}
+        terms = tuple(term for term in slopes if term not in others)
+        test = None
+        if terms:
+            places = [labels.index((SELECTION, term)) for term in terms]
+            test = wald_test(fit.values, fit.covariance, fit.names, np.eye(len(labels))[places])
+        found.append(Exclusion(equation.alternative, terms, test))
+    return tuple(found)

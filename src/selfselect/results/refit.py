@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.design import DataFacts
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
-from selfselect.inference.covariance import Covariance, estimate_covariance
+from selfselect.inference.covariance import estimate_covariance
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import fit_naive
 from selfselect.solvers import as_solved, choose_solver
@@ -136,22 +137,89 @@ class Posed:
 # Other models of a fit's rows, with standard errors of the same kind as the fit's.
 
 
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A model of rows at its optimum, without standard errors.
+
+    Attributes
+    ----------
+    problem, solution : the model and where its search ended.
+    facts : what to know of the data.
+    engine : the rows.
+    solver, reason : who searched, and why.
+    """
+
+    problem: Problem
+    solution: Solution
+    facts: DataFacts
+    engine: Engine
+    solver: Solver
+    reason: str
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return self.solution.loglik
+
+    @property
+    def n_parameters(self) -> int:
+        """How many parameters were estimated."""
+        return self.problem.layout.n_free
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return self.facts.bic(self.llf, self.n_parameters)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the search ended at an optimum."""
+        return self.solution.converged
+
+    def with_errors(self, fit: FitResult) -> FitResult:
+        """Return the model as a fit, with standard errors of the kind that another fit has.
+
+        A bootstrap is not run again: the clustered or the robust covariance stands for it.
+        """
+        problem, kind = as_solved(self.problem, self.solution), fit.covariance.kind
+        by_person = problem.grouped and fit.facts.cluster == fit.facts.panel
+        spread = estimate_covariance(
+            problem,
+            self.engine,
+            self.solution,
+            kind="robust" if kind == "bootstrap" else kind,
+            dependence=replace(fit.dependence, by_person=by_person),
+            solver=self.solver,
+            rng=np.random.default_rng(0),
+            progress=False,
+        )
+        return replace(
+            fit, problem=problem, solution=self.solution, covariance=spread,
+            solver_reason=self.reason, engine=self.engine, kept=None, call=None,
+        )  # fmt: skip
+
+
+def solve_again(
+    problem: Problem,
+    engine: Engine,
+    facts: DataFacts,
+    *,
+    solver: Solver | None = None,
+    rng: Generator | None = None,
+    start: Array | None = None,
+) -> Solved:
+    """Solve a model of rows, from free parameters `start` where given."""
+    search, reason = choose_solver(problem, solver)
+    rng = np.random.default_rng(0) if rng is None else rng
+    solution = search.solve(problem, engine, rng=rng, start=start, progress=False)
+    return Solved(problem, solution, facts, engine, search, reason)
+
+
 def refit(fit: FitResult, problem: Problem, *, seed: int = 0) -> FitResult:
     """Fit another model to the rows of a fit, which are held in memory."""
     # What a row says of the alternatives depends on rule and noise, so rows are loaded anew.
-    engine = Memory().load(problem, fit.rows)
-    solver, reason = choose_solver(problem, None)
-    solution = solver.solve(problem, engine, rng=np.random.default_rng(seed), progress=False)
-    return replace(
-        fit,
-        problem=as_solved(problem, solution),
-        solution=solution,
-        covariance=covariance_of_refit(fit, problem, solution, solver, engine),
-        solver_reason=reason,
-        engine=engine,
-        kept=None,
-        call=None,
-    )
+    engine, rng = Memory().load(problem, fit.rows), np.random.default_rng(seed)
+    return solve_again(problem, engine, fit.facts, rng=rng).with_errors(fit)
 
 
 def numbered_as(found: FitResult, fit: FitResult) -> FitResult:
@@ -179,29 +247,4 @@ def numbered_as(found: FitResult, fit: FitResult) -> FitResult:
             matrix=spread.matrix[np.ix_(origin, origin)],
             missing=tuple(np.flatnonzero(np.isin(origin, spread.missing)).tolist()),
         ),
-    )
-
-
-def covariance_of_refit(
-    fit: FitResult,
-    problem: Problem,
-    solution: Solution,
-    solver: Solver,
-    engine: Engine | None = None,
-) -> Covariance:
-    """Estimate the covariance of another model of the same rows, of the kind that the fit has.
-
-    A bootstrap is not run again: the clustered or the robust covariance stands for it. `engine`
-    holds the rows; None for that of the fit.
-    """
-    by_person = problem.grouped and fit.facts.cluster == fit.facts.panel
-    return estimate_covariance(
-        as_solved(problem, solution),
-        fit.engine_of_rows() if engine is None else engine,
-        solution,
-        kind="robust" if fit.covariance.kind == "bootstrap" else fit.covariance.kind,
-        dependence=replace(fit.dependence, by_person=by_person),
-        solver=solver,
-        rng=np.random.default_rng(0),
-        progress=False,
     )

@@ -6,15 +6,10 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.independence import (
-    LR,
-    SCORE,
-    WALD,
     common_scale_test,
-    compare_noises,
     selection_ratio_test,
     wald_test_of_correlations,
     wald_test_of_selection,
@@ -37,19 +32,18 @@ from selfselect.inference.statistics import (
 )
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.selection import MILLS
-from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
 from selfselect.results.hypotheses import why_no_likelihood_ratio
-from selfselect.results.refit import covariance_of_refit
+from selfselect.results.late import LateModule
 from selfselect.rules import direction_of, has_bounds
 from selfselect.seeds import check_seed
-from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    import selfselect.trust.restrictions as restrictions_module
     from selfselect.results.fit_result import FitResult
-
-Array = NDArray[np.float64]
+else:
+    restrictions_module = LateModule("selfselect.trust.restrictions")
 
 
 # What is assumed of the noise, tested on a fit.
@@ -191,8 +185,9 @@ def independence_test(fit: FitResult, kind: str | None = None) -> TestResult:
         if fit.answers.independence is None:
             fit.answers.independence = _cheapest_independence_test(fit)
         return fit.answers.independence
-    test = _selection_independence_test if noise.selected else _other_independence_test
-    return test(fit, kind)
+    if noise.selected:
+        return _selection_independence_test(fit, kind)
+    return restrictions_module.other_independence_test(fit, kind)
 
 
 def _cheapest_independence_test(fit: FitResult) -> TestResult:
@@ -204,25 +199,6 @@ def _cheapest_independence_test(fit: FitResult) -> TestResult:
     if fit.problem.noise.correlated:
         return wald_test_of_correlations(fit.reported, fit.covariance.matrix)
     return score_test_of_independence(fit.evidence)
-
-
-def _other_independence_test(fit: FitResult, kind: str) -> TestResult:
-    """Test independence across alternatives in a way that needs another fit of the same rows."""
-    names = {"score": SCORE, "wald": WALD, "lr": LR}
-    if kind not in names:
-        raise OptionError(f"There is no test {kind!r} of independence. Use 'score', 'wald', 'lr'.")
-    if kind == "score":
-        return impossible_test(
-            SCORE, "it is made at zero correlation, from a fit with independent noise"
-        )
-    doubt = why_no_likelihood_ratio(fit) if kind == "lr" else None
-    if doubt is not None:
-        return impossible_test(names[kind], f"{doubt}; use kind='wald'")
-
-    def covariance_of(problem: Problem, solution: Solution, solver: Solver) -> Array:
-        return covariance_of_refit(fit, problem, solution, solver).matrix
-
-    return compare_noises(fit.problem, fit.engine_of_rows(), fit.solution, kind, covariance_of)
 
 
 def _selection_independence_test(fit: FitResult, kind: str | None = None) -> TestResult:

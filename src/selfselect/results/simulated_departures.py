@@ -18,7 +18,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
-from selfselect.inference.simulation import noise_moments, steady_columns
+from selfselect.inference.simulation import draw_outcomes, noise_moments, steady_columns
 from selfselect.kernels.known_index import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.kernels.tails import chdtrc, ndtri
 from selfselect.likelihoods import Batch, row_terms
@@ -212,7 +212,7 @@ class Simulation:
         problem = self.problem
         try:
             rng = np.random.default_rng(0)
-            drawn = problem.likelihood.draw(self.natural, self.rows, noise, rng)
+            drawn = draw_outcomes(problem, self.natural, self.rows, rng, noise=noise).record()
             engine = Memory().load(problem, drawn)
             found = self.solver.solve(problem, engine, rng=rng, start=self.begin, progress=False)
         except (DataError, RuleError) as error:

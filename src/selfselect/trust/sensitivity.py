@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import check_level
 from selfselect.kernels.tails import chdtri
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated
-from selfselect.problem.parameters import flat_names
 from selfselect.problem.problem import Problem
-from selfselect.progress import progress_bar
 from selfselect.results.hypotheses import why_no_likelihood_ratio
-from selfselect.results.refit import covariance_of_refit
+from selfselect.results.refit import solve_again
 from selfselect.results.tables import Tables
-from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
 from selfselect.threads import one_blas_thread
+from selfselect.trust.beside import Answer, beside, fitted, std_errors, tabulate
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -143,29 +142,20 @@ def sensitivity(
             "Sensitivity to the correlation compares fits with correlated normal noise, and this "
             f"fit has {shape.name} noise. Fit with normal noise to ask."
         )
-    found: dict[float, tuple[dict[str, float], dict[str, float]]] = {}
-    left_out: list[float] = []
-    with (
-        one_blas_thread(),
-        progress_bar(progress, what="Correlations", total=len(grid)) as bar,
-    ):
-        for value, problem, solution in fits_along(fit, grid):
-            if problem is None or solution is None:
-                left_out.append(value)
-            else:
-                found[value] = _described(fit, problem, solution)
-            bar.update()
+    with one_blas_thread():
+        compared = beside(
+            models_along(fit, grid), partial(_described, fit), what="Correlations",
+            apart=True, progress=progress,
+        )  # fmt: skip
+    found = sorted((one for one in compared if one.model is not None), key=lambda one: one.name)
     if not found:
         raise UnsupportedError("No correlation of the grid could be fitted. Use a finer one.")
-    left_out.sort()
-    index = pd.Index(sorted(found), name="correlation")
-    table, std_errors = (
-        pd.DataFrame([found[value][part] for value in index], index=index) for part in (0, 1)
-    )
+    left_out = tuple(sorted(one.name for one in compared if one.model is None))
+    names, index = list(found[0].answers), "correlation"
+    table = tabulate(found, index)[["loglik", *names]]
+    errors = std_errors(found, index)[next(iter(fitted(found).values())).names]
     reason = why_no_likelihood_ratio(fit)
-    made = Sensitivity(
-        table, std_errors, level, tuple(left_out), reason, fit.rows.known.described is not None
-    )
+    made = Sensitivity(table, errors, level, left_out, reason, fit.rows.known.described is not None)
     if reason is not None:
         return made
     highest = float(table["loglik"].max())
@@ -179,34 +169,41 @@ def sensitivity(
     return made
 
 
-def fits_along(
-    fit: FitResult, grid: Array
-) -> Iterator[tuple[float, Problem | None, Solution | None]]:
-    """Fit from the correlation nearest to zero outwards, each from where those before lead.
+def models_along(fit: FitResult, grid: Array) -> dict[float, Callable[[], FitResult]]:
+    """Return how to fit at every correlation, from the one nearest to zero outwards.
 
-    Yields every correlation with its fit; with none where there is no distribution or no optimum.
+    Each begins where those before it lead, so they are to be fitted in this order.
     """
-    engine, solver = fit.engine_of_rows(), Continuation(steady=None)
     centre = int(np.abs(grid).argmin())
-    middle: list[tuple[float, Array]] = []
-    for way in (grid[centre:], grid[:centre][::-1]):
+    up: list[tuple[float, Array]] = []
+    down: list[tuple[float, Array]] = []
+    makers: dict[float, Callable[[], FitResult]] = {
+        value: partial(_fit_at, fit, value, up, []) for value in grid[centre:].tolist()
+    }
+    for value in grid[:centre][::-1].tolist():
+        makers[value] = partial(_fit_at, fit, value, down, up)
+    return makers
+
+
+def _fit_at(
+    fit: FitResult,
+    value: float,
+    path: list[tuple[float, Array]],
+    other: list[tuple[float, Array]],
+) -> FitResult:
+    """Fit at a correlation, and note where on the path that leads there."""
+    if not path:
         # Each way starts from the middle.
-        path = middle.copy()
-        for value in map(float, way):
-            problem, solution = _at(fit, value), None
-            if problem is not None:
-                starts = _starts(path, value) or [_begin(fit, problem)]
-                for start in starts:
-                    solution = solver.solve(
-                        problem, engine, rng=np.random.default_rng(0), start=start, progress=False
-                    )
-                    if solution.converged:
-                        path.append((value, solution.free))
-                        break
-                else:
-                    solution = None
-            yield value, problem, solution
-            middle = middle or path.copy()
+        path += other[:1]
+    problem = _at(fit, value)
+    for start in _starts(path, value) or [_begin(fit, problem)]:
+        solved = solve_again(
+            problem, fit.engine_of_rows(), fit.facts, solver=Continuation(steady=None), start=start
+        )
+        if solved.converged:
+            path.append((value, solved.solution.free))
+            return solved.with_errors(fit)
+    raise DataError("there is no optimum")
 
 
 def _starts(path: list[tuple[float, Array]], value: float) -> list[Array]:
@@ -229,44 +226,28 @@ def _begin(fit: FitResult, problem: Problem) -> Array:
     return problem.layout.gather(np.concatenate([natural[:n_equations], extras]))
 
 
-def _at(fit: FitResult, value: float) -> Problem | None:
-    """Return the problem with all correlations fixed; None where no distribution has them."""
+def _at(fit: FitResult, value: float) -> Problem:
+    """Return the problem with all correlations fixed, or say that no distribution has them."""
     noise = fit.problem.noise
     fixed = Correlated(noise.scale, correlation=value)
     points = noise.points(fit.problem.equations.n_alternatives)
     problem = replace(
         fit.problem, noise=fixed if points is None else fixed.with_points(points.number)
     )
-    try:
-        problem.noise.extras(problem.equations.alternatives)
-    except OptionError:
-        return None
+    problem.noise.extras(problem.equations.alternatives)
     return problem
 
 
-def _described(
-    fit: FitResult, problem: Problem, solution: Solution
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the log-likelihood and estimates, and standard errors of the coefficients."""
-    names, estimates = _describe(fit, problem, solution)
-    spread = covariance_of_refit(fit, problem, solution, Continuation())
+def _described(fit: FitResult, found: FitResult) -> dict[str, Answer]:
+    """Return the coefficients with their standard errors, and gaps and effects."""
     with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.diag(spread.matrix))
-    named = dict(zip(names, errors.tolist(), strict=True))
-    return {"loglik": solution.loglik} | estimates, named
-
-
-def _describe(
-    fit: FitResult, problem: Problem, solution: Solution
-) -> tuple[list[str], dict[str, float]]:
-    """Return names and values of the coefficients, and gaps and effects."""
-    reported = problem.layout.report(solution.free)
-    names = flat_names(reported.labels)
-    values = dict(zip(names, reported.values.tolist(), strict=True))
-    rows = fit.rows
+        errors = np.sqrt(np.diag(found.covariance.matrix))
+    values = zip(found.names, found.values.tolist(), errors.tolist(), strict=True)
+    answers = {name: Answer(value, error) for name, value, error in values}
+    rows, problem = fit.rows, found.problem
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    means = latent_means(problem, reported.values, rows)
-    expected = moments_of(problem).expectations(reported.values, rows)
+    means = latent_means(problem, found.values, rows)
+    expected = moments_of(problem).expectations(found.values, rows)
     labels = problem.equations.alternatives
     for j, m in combinations(range(len(labels)), 2):
         gap = means[:, j] - means[:, m]
@@ -274,12 +255,12 @@ def _describe(
         counted = weights if known is None else weights * known[:, [j, m]].all(axis=1)
         with np.errstate(invalid="ignore"):
             average = float(counted @ gap / counted.sum())
-        values[f"gap {labels[j]} - {labels[m]}"] = average
+        answers[f"gap {labels[j]} - {labels[m]}"] = Answer(average)
         for group in (j, m):
             share = counted * expected.chance[:, group]
             effect = np.nan_to_num(
                 expected.given_seen[:, j, group] - expected.given_seen[:, m, group]
             )
             name = f"effect {labels[j]} - {labels[m]} on {labels[group]}"
-            values[name] = float(share @ effect / share.sum())
-    return names, values
+            answers[name] = Answer(float(share @ effect / share.sum()))
+    return answers

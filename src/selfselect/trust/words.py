@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,13 +11,11 @@ import numpy as np
 from selfselect.plain import archived
 from selfselect.report.document import listed
 from selfselect.report.explain import in_words
-from selfselect.verdict.questions import Answer
+from selfselect.trust.beside import Answer
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-
-NO_ANSWER = Answer(float("nan"))
 
 FAR = 2.0
 """Standard errors by which an assumption must move an answer to be named."""
@@ -31,19 +29,18 @@ class Row:
     Attributes
     ----------
     name : of the model.
-    answer : what it says.
+    answer : what it says, or why it says nothing.
     kind : ``"model"``, ``"naive"`` for least squares, ``"rule"`` for the rule alone.
     bic, rejected, untested : how well it fits, and what its tests say.
     state : how its search ended, where that is no ordinary optimum.
     changes : which assumptions of the fit it replaces; empty for the fit.
     dependent : whether noises of different alternatives may depend on each other, with one row of
         each person to tell how.
-    note : why it has no answer.
     supported : whether the data speak for it.
     """
 
     name: str
-    answer: Answer = NO_ANSWER
+    answer: Answer
     kind: Literal["model", "naive", "rule"] = "model"
     bic: float = float("nan")
     rejected: tuple[str, ...] = ()
@@ -51,17 +48,12 @@ class Row:
     state: str = ""
     changes: tuple[str, ...] = ()
     dependent: bool = False
-    note: str = ""
     supported: bool = False
 
     @property
     def answered(self) -> bool:
         """Whether it has an estimate."""
         return bool(np.isfinite(self.answer.estimate))
-
-    def standing(self, *, supported: bool) -> Row:
-        """Return the row with whether the data speak for it."""
-        return replace(self, supported=supported)
 
 
 def agreed(question: str, rows: Sequence[Row], level: float) -> str:
@@ -159,8 +151,8 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
             "numbers of the ones in the fit that they come closest to"
         )
     rule = next(one for one in rows if one.kind == "rule")
-    if rule.note:
-        said.append(f"anything without a model ({rule.note.rstrip('.')})")
+    if rule.answer.note:
+        said.append(f"anything without a model ({rule.answer.note.rstrip('.')})")
     else:
         low, high = rule.answer.conf_low, rule.answer.conf_high
         said.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect import noises
 from selfselect.bounding.bounds import read_asked
 from selfselect.bounding.of_fit import bounds_of_rows
 from selfselect.data.design import Design
 from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.formulas import parse_formulas
 from selfselect.data.rows import Rows
 from selfselect.effects._moments import errors_of_units
 from selfselect.effects.base import alternative_index, refuse_undetermined
@@ -22,17 +24,16 @@ from selfselect.effects.treatment_effects import average_effect, treatment_effec
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
 from selfselect.moments.choose import moments_of
-from selfselect.noise_choice import default_candidates
 from selfselect.noises import FittedNoise, Selection, TwoSteps, as_noise
-from selfselect.plain import archived
 from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem, refuse_unidentified
 from selfselect.results.averaged_rows import AveragedRows, sample_of
 from selfselect.results.expressions import read_expressions
 from selfselect.results.naive import fit_naive_jointly
-from selfselect.results.refit import refit
-from selfselect.results.restrictions import index_of
+from selfselect.results.refit import numbered_as, refit
 from selfselect.rules import SelectionIndex, direction_of
+from selfselect.trust.beside import Answer
+from selfselect.trust.restrictions import index_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -48,17 +49,6 @@ EFFECTS = {
     "ATT": "for those who choose it (ATT)",
     "ATU": "for those who do not choose it (ATU)",
 }
-
-
-@archived("verdict answer")
-@dataclass(frozen=True)
-class Answer:
-    """An estimate with its interval; nan where there is none."""
-
-    estimate: float
-    std_error: float = float("nan")
-    conf_low: float = float("nan")
-    conf_high: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -78,7 +68,7 @@ class Question:
     versus: Any = None
     effect: str = "ATE"
 
-    def of_fit(self, fit: FitResult, level: float) -> Answer:
+    def of_fit(self, fit: FitResult, level: float = 0.95) -> Answer:
         """Return what a fit says."""
         if self.expression is not None:
             row = fit.nlcom(self.expression, level=level).table.iloc[0]
@@ -90,8 +80,8 @@ class Question:
             ask: Any = average_effect if alone else treatment_effects
             table = ask(fit, self.to, self.versus, level=level).table
             row = table[table["effect"] == self.effect].iloc[0]
-        names = ("estimate", "std_error", "conf_low", "conf_high")
-        return Answer(*(float(row[name]) for name in names))
+        low, high = float(row["conf_low"]), float(row["conf_high"])
+        return Answer(float(row["estimate"]), float(row["std_error"]), low, high)
 
     def of_least_squares(self, fit: FitResult, level: float) -> Answer:
         """Return what least squares on the recorded outcomes says, selection ignored."""
@@ -344,8 +334,42 @@ SWITCHING, TWO_STEPS = "switching", "two steps"
 Maker = Callable[[], "FitResult"]
 
 
+def default_candidates(
+    formula: str | Mapping[Any, str], panel: str | None, *, scale: str = "each", index: str
+) -> dict[str, Any]:
+    """Return the noises to try, the cheap ones first; `scale` is that of those that do not move.
+
+    With an unknown index two components are too few for skewed noise: see
+    docs/studies/coverage-shapes.md.
+    """
+    parsed = parse_formulas(formula)
+    if isinstance(parsed, dict):
+        moving: Any = {label: f"~ {one.terms}" for label, one in parsed.items()}
+    else:
+        moving = f"~ {parsed.terms}"
+    mixture = {"mixture of two": noises.Mixture(2, scale=scale)}
+    if index == "unknown":
+        mixture = {"mixture": noises.Mixture("bic", scale=scale)}
+    tried = {
+        "normal": noises.Independent(scale),
+        "logistic": noises.Independent(scale, shape="logistic"),
+        "moving scale": noises.Independent(scale=moving),
+        "moving scale, logistic": noises.Independent(scale=moving, shape="logistic"),
+        **mixture,
+        "correlated": noises.Correlated(scale),
+    }
+    if panel is not None:
+        tried["shared shock"] = noises.SharedShock(scale)
+        tried["two types"] = noises.Types(2, scale=scale)
+        tried["three types"] = noises.Types(3, scale=scale)
+    return tried
+
+
 def other_models(fit: FitResult, seed: int) -> dict[str, Maker]:
-    """Return how to fit every other model of the same rows, by name."""
+    """Return how to fit every other model of the same rows, by name.
+
+    Alternatives without names have the numbers of those of the fit that they come closest to.
+    """
     if fit.problem.noise.selected:
         if fit.method == "two-step" or fit.problem.noise.sign_only:
             return {}
@@ -390,7 +414,7 @@ def _with_noise(fit: FitResult, noise: FittedNoise, seed: int) -> FitResult:
         equations = _moving(equations)
     grouped = fit.rows.groups is not None and noise.grouped
     problem = replace(fit.problem, equations=equations, noise=noise, grouped=grouped)
-    return refit(fit, _checked(fit, problem), seed=seed)
+    return numbered_as(refit(fit, _checked(fit, problem), seed=seed), fit)
 
 
 def _moving(equations: Equations) -> Equations:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,26 @@ import pandas as pd
 
 from selfselect import noises
 from selfselect._fit import fit
-from selfselect.data.formulas import parse_formulas
-from selfselect.effects.base import refuse_undetermined
 from selfselect.effects.treatment_effects import two_alternatives
-from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
+from selfselect.errors import OptionError, SelfSelectError
 from selfselect.posing import pose
-from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page, format_count, format_number
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
 from selfselect.results.refit import arguments_for, numbered_as
-from selfselect.results.rejections import assumptions_tested, rule_in_doubt, without_the_rule
+from selfselect.results.rejections import rule_in_doubt, without_the_rule
 from selfselect.results.tables import Tables
-
-CLOSE = 10.0
-"""Difference of BIC up to which a noise is taken for a rival of the best one."""
-
-SAME = 1e-6
-"""Difference of the log-likelihood below which two fits are the same; optima are found closer."""
+from selfselect.trust.beside import (
+    CLOSE,
+    Answer,
+    Compared,
+    beside,
+    fitted,
+    std_errors,
+    tabulate,
+    tested,
+)
+from selfselect.trust.questions import Question, Unsolved, default_candidates
 
 ROWS_OF_COMPARISON = ("loglik", "parameters", "aic", "bic")
 
@@ -222,97 +225,62 @@ def choose_noise(
         if candidates is None
         else _named(candidates)
     )
-    fits: dict[str, FitResult] = {}
-    rows = []
-    with progress_bar(progress, what="Noises", total=len(tried)) as bar:
-        for name, noise in tried.items():
-            bar.set_postfix_str(name)
-            try:
-                # The table says which fits did not converge.
-                with without_warnings(ConvergenceWarning):
-                    found = fit(**given, noise=noise)
-            except SelfSelectError as error:
-                if name == next(iter(tried)) and candidates is None:
-                    raise  # What the simplest noise refuses is wrong with the data or the call.
-                rows.append({"noise": name, "converged": False, "note": str(error)})
-            else:
-                if not fits:
-                    _check_asked(found, answers, effect, given, tried)
-                same = same_fit(found, fits) or ""
-                rows.append({"noise": name, **_row(found, asked), "same_as": same})
-                fits[name] = found
-            bar.update(1)
-    table = pd.DataFrame(rows).set_index("noise")
-    for text in ("rejected", "untested", "same_as", "note"):
-        table[text] = table[text].fillna("") if text in table else ""
-    sound = _distinct(table)
-    if not len(sound):
+    question = partial(_answers_of, asked)
+    compared = beside(
+        {name: partial(fit, **given, noise=noise) for name, noise in tried.items()},
+        question,
+        what="Noises",
+        # What the simplest noise refuses is wrong with the data or the call.
+        needed=(next(iter(tried)),) if candidates is None else (),
+        check=lambda found: _check_asked(found, answers, effect, given, tried),
+        progress=progress,
+    )
+    sound = [one for one in compared if one.distinct]
+    if not sound:
         raise OptionError(
             "No fit converged under any of the noises: "
             + "; ".join(
-                f"{name}: {fits[name].status if name in fits else table.loc[name, 'note']}"
-                for name in table.index
+                f"{one.name}: {one.why_not if one.model is None else one.model.status}"
+                for one in compared
             )
         )
-    best = str(sound["bic"].idxmin())
-    for name, one in fits.items():
-        matched = numbered_as(one, fits[best])
-        if matched is not one:
-            fits[name] = matched
-            for column, value in _row(matched, asked).items():
-                table.loc[name, column] = value
+    best = min(sound, key=lambda one: float(one.criteria["bic"]))
+    compared = [_numbered(one, best.model, question) for one in compared]
+    table = _table(compared, tuple(asked))
     # The same fit under two names has the same BIC but for rounding.
     bic = table["bic"].where(table["same_as"] == "", table["same_as"].map(table["bic"]))
     order = bic.fillna(np.inf).sort_values(kind="stable").index
-    return NoiseChoice(table.loc[order], fits, best, tuple(asked))
+    return NoiseChoice(table.loc[order], fitted(compared), best.name, tuple(asked))
 
 
-def same_fit(found: FitResult, fits: Mapping[str, FitResult]) -> str | None:
-    """Return the name under which a model was fitted already; None where it was not.
+def _numbered(
+    one: Compared[str, FitResult],
+    best: FitResult | None,
+    question: Callable[[FitResult], Mapping[str, Answer]],
+) -> Compared[str, FitResult]:
+    """Give the alternatives of a fit the numbers of those of the best one."""
+    if one.model is None or best is None:
+        return one
+    matched = numbered_as(one.model, best)
+    return one if matched is one.model else replace(one, model=matched, answers=question(matched))
 
-    Noise that the data do not show is that of a simpler candidate.
-    """
-    for name, one in fits.items():
-        alike = one.n_parameters == found.n_parameters and one.converged == found.converged
-        if alike and abs(one.llf - found.llf) < SAME:
-            return name
-    return None
+
+def _table(compared: Sequence[Compared[str, FitResult]], asked: tuple[str, ...]) -> pd.DataFrame:
+    """Return a row per noise: criteria, what its tests say, and the answers with their errors."""
+    table = tabulate(compared, "noise").rename(columns={"n_parameters": "parameters"})
+    table[["rejected", "untested"]] = [
+        ("", "") if one.model is None else tuple(map(", ".join, tested(one.model)))
+        for one in compared
+    ]
+    table[["same_as", "note"]] = [(one.same_as or "", one.note) for one in compared]
+    table = table.join(std_errors(compared, "noise").rename(columns=_error_of))
+    answers = (column for name in asked for column in (name, _error_of(name)))
+    return table[[*COLUMNS[1:], *answers]]
 
 
 def _distinct(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of fits that converged, each fit once."""
     return table[table["converged"] & (table["same_as"] == "")]
-
-
-def default_candidates(
-    formula: str | Mapping[Any, str], panel: str | None, *, scale: str = "each", index: str
-) -> dict[str, Any]:
-    """Return the noises to try, the cheap ones first; `scale` is that of those that do not move.
-
-    With an unknown index two components are too few for skewed noise: see
-    docs/studies/coverage-shapes.md.
-    """
-    parsed = parse_formulas(formula)
-    if isinstance(parsed, dict):
-        moving: Any = {label: f"~ {one.terms}" for label, one in parsed.items()}
-    else:
-        moving = f"~ {parsed.terms}"
-    mixture = {"mixture of two": noises.Mixture(2, scale=scale)}
-    if index == "unknown":
-        mixture = {"mixture": noises.Mixture("bic", scale=scale)}
-    tried = {
-        "normal": noises.Independent(scale),
-        "logistic": noises.Independent(scale, shape="logistic"),
-        "moving scale": noises.Independent(scale=moving),
-        "moving scale, logistic": noises.Independent(scale=moving, shape="logistic"),
-        **mixture,
-        "correlated": noises.Correlated(scale),
-    }
-    if panel is not None:
-        tried["shared shock"] = noises.SharedShock(scale)
-        tried["two types"] = noises.Types(2, scale=scale)
-        tried["three types"] = noises.Types(3, scale=scale)
-    return tried
 
 
 def _named(candidates: Any) -> dict[str, Any]:
@@ -346,7 +314,7 @@ def _check_asked(
         two_alternatives(found, *effect)
         if not found.has_rows:
             # Averages are over rows, so this says why there is no answer under any noise.
-            _effect(*effect)(found)
+            Question("", None, *effect).of_fit(found)
     if isinstance(answers, Mapping):
         return
     for text in _texts(answers):
@@ -361,8 +329,6 @@ def _check_asked(
 
 def _has_names(given: Mapping[str, Any], noise: Any, text: str) -> bool:
     """Say whether a text is an expression of the parameters of a model."""
-    from selfselect.verdict.questions import Unsolved
-
     try:
         model = Unsolved(pose(**arguments_for(given, pose), noise=noise).problem)
         read_expressions(text, model.names, model.values)
@@ -371,10 +337,10 @@ def _has_names(given: Mapping[str, Any], noise: Any, text: str) -> bool:
     return True
 
 
-Answer = Callable[[FitResult], Any]
+Ask = Callable[[FitResult], Any]
 
 
-def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
+def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Ask]:
     """Return what is asked of a fit, by its words: an estimate and its standard error."""
     if isinstance(answers, Mapping):
         for name, one in answers.items():
@@ -383,9 +349,9 @@ def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
                     f"answers={{{name!r}: {one!r}}} must be a function of a fit. Give expressions "
                     "of parameters as a list of texts."
                 )
-        asked: dict[str, Answer] = {str(name): one for name, one in answers.items()}
+        asked: dict[str, Ask] = {str(name): one for name, one in answers.items()}
     else:
-        asked = {text: _combined(text) for text in _texts(answers)}
+        asked = {text: Question(text, text).of_fit for text in _texts(answers)}
     if effect is not None:
         if not isinstance(effect, tuple | list) or len(effect) != 2:
             raise OptionError(
@@ -393,12 +359,13 @@ def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
                 "first instead of the second."
             )
         to, versus = effect
-        asked[f"average effect of {to} over {versus}"] = _effect(to, versus)
+        name = f"average effect of {to} over {versus}"
+        asked[name] = Question(name, None, to, versus).of_fit
     _refuse_taken(asked)
     return asked
 
 
-def _refuse_taken(asked: Mapping[str, Answer]) -> None:
+def _refuse_taken(asked: Mapping[str, Ask]) -> None:
     """Refuse names of answers that are columns of the table already."""
     taken = {*COLUMNS, *(_error_of(name) for name in asked)}
     for name in asked:
@@ -424,45 +391,17 @@ def _texts(answers: Any) -> list[str]:
     return list(texts)
 
 
-def _combined(text: str) -> Answer:
-    def ask(found: FitResult) -> tuple[float, float]:
-        row = found.nlcom(text).table.iloc[0]
-        return float(row["estimate"]), float(row["std_error"])
-
-    return ask
-
-
-def _effect(to: Any, versus: Any) -> Answer:
-    def ask(found: FitResult) -> tuple[float, float]:
-        # Over fewer people it would be another question than the other noises answer.
-        refuse_undetermined(found, "The average effect for everyone")
-        table = found.treatment_effects(to, versus).table
-        row = table[table["effect"] == "ATE"].iloc[0]
-        return float(row["estimate"]), float(row["std_error"])
-
-    return ask
-
-
-def _row(found: FitResult, asked: Mapping[str, Answer]) -> dict[str, Any]:
-    tests = assumptions_tested(found)
-    row: dict[str, Any] = {
-        "loglik": found.llf,
-        "parameters": len(found.values),
-        "aic": found.aic,
-        "bic": found.bic,
-        "rejected": ", ".join(name for name, test in tests.items() if test.rejects()),
-        "untested": ", ".join(name for name, test in tests.items() if not test.possible),
-        "converged": found.converged,
-        "note": "",
-    }
+def _answers_of(asked: Mapping[str, Ask], found: FitResult) -> dict[str, Answer]:
+    answers = {}
     for text, ask in asked.items():
         try:
             value = ask(found)
         except SelfSelectError as error:
-            value = np.nan
-            row["note"] = f"{text}: {error}"
-        row[text], row[_error_of(text)] = _with_error(text, value)
-    return row
+            answers[text] = Answer(note=str(error))
+        else:
+            known = isinstance(value, Answer)
+            answers[text] = value if known else Answer(*_with_error(text, value))
+    return answers
 
 
 def _with_error(answer: str, value: Any) -> tuple[float, float]:

@@ -1,25 +1,28 @@
-"""How many alternatives? Fits for several numbers of them, compared."""
+"""How many alternatives or types? Fits for several numbers of them, and a test of one fewer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect._fit import fit
-from selfselect.data.build import build_design
+from selfselect.data.rows import Rows
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
-from selfselect.errors import DataError, OptionError, SelfSelectError
-from selfselect.inference.statistics import p_value_in_words
+from selfselect.errors import DataError, OptionError, RuleError, UnsupportedError
+from selfselect.inference.simulation import redraw, write_out
+from selfselect.inference.statistics import TestResult, p_value_in_words, samples_to_reject
 from selfselect.kernels.tails import entr
-from selfselect.noises import Independent, as_noise
+from selfselect.noises import as_noise
 from selfselect.options import (
     CovarianceOption,
     Limits,
@@ -29,20 +32,27 @@ from selfselect.options import (
     RuleOption,
     WeightsKind,
 )
-from selfselect.posing import rows_to_measure
-from selfselect.problem.problem import Problem
-from selfselect.problem.units import measure_units
+from selfselect.posing import pose
 from selfselect.report.page import Block, Page
 from selfselect.results.fit_result import FitResult
-from selfselect.results.overfitting import least_squares_fit
-from selfselect.results.refit import arguments_for
+from selfselect.results.overfitting import LEVEL, least_squares, one_fewer
+from selfselect.results.refit import Solved, arguments_for, solve_again
 from selfselect.results.tables import counted
-from selfselect.rules import as_rule
+from selfselect.seeds import check_seed
+from selfselect.solvers import as_solved
 from selfselect.solvers._search import SearchSpace, find_subspace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solver
+from selfselect.trust.beside import Answer, beside, fitted, tabulate
+from selfselect.trust.rehearse import check_draws, map_draws
 
 Array = NDArray[np.float64]
+
+FEWEST = samples_to_reject(LEVEL)
+"""Samples from which a p-value can be as small as 0.05."""
+
+ENOUGH = 0.9
+"""Share of the samples that must be fitted for their likelihood ratios to be believed."""
 
 TEST_LEVEL = 0.05
 """Size of each test of one alternative more."""
@@ -179,21 +189,20 @@ def choose_alternatives(
             "one alternative is least squares. Leave noise out, or compare fits by bic."
         )
     single, scree = _single(formula, data, rule, noise, subspace, described)
-    rows: list[dict[str, Any]] = []
-    fits: dict[int, FitResult] = {}
-    for k in map(int, tried):
-        if k == 1:
-            rows.append({"alternatives": 1, **single})
-            continue
-        try:
-            fits[k] = fit(**arguments_for(given, fit), alternatives=k)
-        except SelfSelectError as error:
-            if not rows:
-                raise
-            rows.append({"alternatives": k, "converged": False, "note": str(error)})
-            continue
-        rows.append({"alternatives": k, **_criteria(fits[k])})
-    table = pd.DataFrame(rows).set_index("alternatives")
+    options = arguments_for(given, fit) | {"progress": False}
+    makers: dict[int, Callable[[], FitResult | Solved]] = {
+        int(k): partial(fit, **options, alternatives=int(k)) if k > 1 else lambda: single
+        for k in tried
+    }
+    compared = beside(
+        makers, _entropies, what="Numbers of alternatives", needed=tried[:1], apart=True,
+        progress=progress,
+    )  # fmt: skip
+    fits = {k: one for k, one in fitted(compared).items() if isinstance(one, FitResult)}
+    table = tabulate(compared, "alternatives")
+    table = table[[*table.columns.drop("converged"), "converged"]]
+    if any(one.why_not for one in compared):
+        table["note"] = [one.why_not for one in compared]
     # By the residual method k alternatives span k - 1 directions, and one none.
     spans = table.index - (subspace == "residual")
     table["spectral_gap"] = [
@@ -217,7 +226,7 @@ def _by_tests(
     table: pd.DataFrame,
     fits: dict[int, FitResult],
     replications: int,
-    solver: Any,
+    solver: Solver | None,
     seed: int | None,
     progress: bool | None,
 ) -> tuple[int, str]:
@@ -251,47 +260,29 @@ def _single(
     noise: Any,
     subspace: Literal["residual", "paper"],
     described: dict[str, Any],
-) -> tuple[dict[str, Any], Array]:
-    """Return the criteria of one alternative, which is least squares, and the scree."""
-    design = build_design(formula, data, chosen=None, alternatives=2, **described)
-    problem = Problem(
-        design.equations, as_rule(rule), Independent("common"),
-        measure_units(design.equations, rows_to_measure(design.rows)), "unknown", True,
-    )  # fmt: skip
-    engine = Memory().load(problem, design.rows)
+) -> tuple[Solved, Array]:
+    """Return the model of one alternative, which is least squares, and the scree."""
+    posed = pose(formula, data, alternatives=2, rule=rule, **described)
+    problem, engine = posed.problem, posed.engine
     grams = gram_matrices(problem, engine)
     refuse_collinear(problem, grams)
     space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
     scree = find_subspace(space, engine, subspace).eigenvalues
     fitted = replace(problem, noise=as_noise(noise)) if noise is not None else problem
-    loglik, n_parameters, _ = least_squares_fit(fitted, engine)
-    bic = design.facts.bic(loglik, n_parameters)
-    return (
-        {
-            "loglik": loglik,
-            "n_parameters": n_parameters,
-            "aic": 2.0 * n_parameters - 2.0 * loglik,
-            "bic": bic,
-            "icl": bic,
-            "entropy": 0.0,
-            "converged": True,
-        },
-        scree,
-    )
+    return least_squares(fitted, engine.rows, posed.facts), scree
 
 
-def _criteria(result: FitResult) -> dict[str, Any]:
-    weights = result.rows.weights
-    entropy = entr(result.responsibilities().to_numpy()).sum(axis=1)
+def _entropies(model: FitResult | Solved) -> dict[str, Answer]:
+    """Return how sure the model is of who chose what, and what that adds to its BIC."""
+    if isinstance(model, Solved):
+        # One alternative leaves no doubt.
+        return {"icl": Answer(model.bic), "entropy": Answer(0.0)}
+    weights = model.rows.weights
+    entropy = entr(model.responsibilities().to_numpy()).sum(axis=1)
     total = float(entropy.sum() if weights is None else weights @ entropy)
     return {
-        "loglik": result.llf,
-        "n_parameters": result.n_parameters,
-        "aic": result.aic,
-        "bic": result.bic,
-        "icl": result.bic + 2.0 * total,
-        "entropy": total / result.facts.weight_total,
-        "converged": result.converged,
+        "icl": Answer(model.bic + 2.0 * total),
+        "entropy": Answer(total / model.facts.weight_total),
     }
 
 
@@ -322,3 +313,80 @@ def _reason(table: pd.DataFrame, recommended: int) -> str:
             )
         return f"{sentence}. {ONE_ALTERNATIVE}"
     return sentence + "."
+
+
+# One alternative or type fewer: tested by samples of the smaller model.
+
+
+def overfitted_test(
+    fit: FitResult,
+    replications: int = 99,
+    *,
+    solver: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> TestResult:
+    """Test one type fewer, or one alternative fewer if choices were not recorded.
+
+    The likelihood ratio does not have a chi-square distribution here. Samples are drawn from
+    the fit with one fewer (in a panel, by person), and both models are fitted to each from
+    scratch; the p-value is the rank of the data's ratio among theirs. Later summaries show it,
+    unless an earlier call had more samples.
+    A fit with one alternative is least squares, and one with one type has independent noise.
+
+    Parameters
+    ----------
+    replications : how many samples, 19 at least; each is searched twice.
+    solver : by which both numbers are fitted; None for the one that such fits are given.
+    seed : of the samples.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+    """
+    replications = check_draws(replications, FEWEST)
+    fewer = one_fewer(fit)
+    reason = fewer.why_not_tested()
+    if reason is not None:
+        raise UnsupportedError(f"There is no {fewer.test.lower()}: {reason}.")
+    rows = write_out(fit.rows, fit.facts.weights_kind)
+    rng = np.random.default_rng(check_seed(seed, optional=True) or 0)
+    smaller = fewer.solve(rows, solver=solver, rng=rng)
+    ratio = max(0.0, 2.0 * (fit.llf - smaller.llf))
+    law = as_solved(smaller.problem, smaller.solution)
+    truth = law.layout.report(smaller.solution.free).values
+    problem = fewer.larger
+
+    def larger(drawn: Rows, stream: Generator) -> Solved:
+        engine = Memory().load(problem, drawn).single_threaded()
+        return solve_again(problem, engine, fit.facts, solver=solver, rng=stream)
+
+    def draw(stream: Generator) -> float | None:
+        try:
+            drawn = redraw(law, truth, rows, stream)
+        except (DataError, RuleError):
+            return None
+        # One more than there are is often not determined; how far it climbed still counts.
+        makers = {
+            "larger": partial(larger, drawn, stream),
+            "smaller": partial(fewer.solve, drawn, solver=solver, rng=stream),
+        }
+        solved = fitted(beside(makers, apart=True))
+        if len(solved) < len(makers):
+            return None
+        ratio = 2.0 * (solved["larger"].llf - solved["smaller"].llf)
+        return max(0.0, float(ratio)) if np.isfinite(ratio) else None
+
+    found = map_draws(draw, replications, int(rng.integers(2**31)), progress)
+    ratios = np.array([one for one in found if one is not None])
+    if len(ratios) < ENOUGH * replications:
+        raise DataError(
+            f"Only {len(ratios)} of {replications} samples could be fitted by as many "
+            f"{fewer.what} as the data. Give the solver more starts, "
+            "or fit fewer."
+        )
+    p_value = float((1.0 + (ratios >= ratio).sum()) / (1.0 + len(ratios)))
+    test = TestResult(
+        fewer.test, fewer.null, ratio, problem.layout.n_free - smaller.n_parameters,
+        p_value, replications=len(ratios), law="likelihood ratio",
+    )  # fmt: skip
+    if test.replaces(fit.answers.one_fewer, LEVEL):
+        fit.answers.one_fewer = test
+    return test

@@ -4,41 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from selfselect.bounding.targets import read_support
-from selfselect.errors import (
-    ArchiveError,
-    ConvergenceWarning,
-    OptionError,
-    SelfSelectError,
-    without_warnings,
-)
+from selfselect.errors import ArchiveError, OptionError, SelfSelectError
 from selfselect.inference.simulation import SUBJECTS
 from selfselect.inference.statistics import check_level
-from selfselect.noise_choice import CLOSE, same_fit
 from selfselect.plain import archived, from_plain, to_plain
-from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page, format_number
 from selfselect.results.fit_result import FitResult
 from selfselect.results.refit import numbered_as
-from selfselect.results.rejections import assumptions_tested, specification_test, tests_of_noise
+from selfselect.results.rejections import specification_test, tests_of_noise
 from selfselect.results.tables import counted
 from selfselect.seeds import check_seed
 from selfselect.solvers.base import Status, is_fragile, starts_at_best
-from selfselect.verdict.questions import (
-    Answer,
+from selfselect.trust.beside import CLOSE, Answer, Compared, answer, beside, fitted, tested
+from selfselect.trust.questions import (
     Question,
     differences,
     other_models,
     read_question,
     refuse_without_rows,
 )
-from selfselect.verdict.words import Row, agreed, depends, undetermined
+from selfselect.trust.words import Row, agreed, depends, undetermined
 from selfselect.visible import on_one_line
 
 LEAST_SQUARES, THE_FIT, RULE = "least squares", "the fit", "the rule alone"
@@ -203,25 +195,20 @@ def verdict(
     asked = read_question(fit, question)
     read_support(support, fit.problem.equations.alternatives)
     given = _others(fit, also)
-    makers = {**other_models(fit, number), **dict.fromkeys(given)}
-    rows = [_least_squares(asked, fit, level), _answered(THE_FIT, fit, fit, asked, level)]
-    fits = {THE_FIT: fit}
-    with progress_bar(progress, what="Models", total=len(makers)) as bar:
-        for name, make in makers.items():
-            bar.set_postfix_str(name)
-            try:
-                # The table says which fits did not converge.
-                with without_warnings(ConvergenceWarning):
-                    found = numbered_as(given[name] if make is None else make(), fit)
-                if same_fit(found, fits) is None:
-                    rows.append(_answered(name, fit, found, asked, level))
-                    fits[name] = found
-            except SelfSelectError as error:
-                rows.append(Row(name, note=str(error)))
-            bar.update(1)
-    rows.append(_rule(asked, fit, support, level))
-    rows = _tested(rows, fits, number, progress)
-    return _remembered(fit, SavedVerdict(asked.words, tuple(_with_support(rows)), level), fits)
+    makers = {THE_FIT: lambda: fit, **other_models(fit, number)}
+    makers |= {name: partial(numbered_as, one, fit) for name, one in given.items()}
+    compared = beside(
+        makers, lambda found: {asked.words: _answer(found, asked, level)}, progress=progress
+    )
+    models = [one for one in compared if one.same_as is None]
+    naive = answer(lambda: asked.of_least_squares(fit, level))
+    corrected = () if naive.note else ("the correction for selection",)
+    rows = (
+        Row(LEAST_SQUARES, naive, kind="naive", changes=corrected),
+        *_tested(fit, models, number, progress),
+        Row(RULE, answer(lambda: asked.of_rule(fit, support, level)), kind="rule"),
+    )
+    return _remembered(fit, SavedVerdict(asked.words, _with_support(rows), level), fitted(models))
 
 
 def _remembered(fit: FitResult, saved: SavedVerdict, fits: dict[str, FitResult]) -> Verdict:
@@ -297,75 +284,51 @@ def _same_rows(one: FitResult, other: FitResult) -> bool:
     return same and bool(np.allclose(first, second, rtol=1e-12))
 
 
-def _least_squares(asked: Question, fit: FitResult, level: float) -> Row:
-    try:
-        found = asked.of_least_squares(fit, level)
-    except SelfSelectError as error:
-        return Row(LEAST_SQUARES, kind="naive", note=str(error))
-    return Row(LEAST_SQUARES, found, kind="naive", changes=("the correction for selection",))
-
-
-def _rule(asked: Question, fit: FitResult, support: Any, level: float) -> Row:
-    try:
-        return Row(RULE, asked.of_rule(fit, support, level), kind="rule")
-    except SelfSelectError as error:
-        return Row(RULE, kind="rule", note=str(error))
-
-
-def _answered(name: str, fit: FitResult, found: FitResult, asked: Question, level: float) -> Row:
-    """Ask one fit, and say what its tests and its solver think of it."""
+def _answer(found: FitResult, asked: Question, level: float) -> Answer:
+    """Ask one fit, where its search ended at an optimum of some kind."""
     state = _state(found)
-    answer, note = Answer(float("nan")), ""
-    if state in ("", BOUNDARY, SEVERAL):
-        try:
-            answer = asked.of_fit(found, level)
-        except SelfSelectError as error:
-            note = str(error)
-    else:
-        note = found.status
-    if state == BOUNDARY:
-        answer = Answer(answer.estimate)
-    rejected, untested = _tests(found)
+    if state not in ("", BOUNDARY, SEVERAL):
+        return Answer(note=found.status)
+    said = answer(lambda: asked.of_fit(found, level))
+    # At a boundary standard errors mean nothing.
+    return Answer(said.estimate, note=said.note) if state == BOUNDARY else said
+
+
+def _row(fit: FitResult, one: Compared[str, FitResult]) -> Row:
+    """Return what a model answers, and what its tests and its solver think of it."""
+    found = one.model
+    if found is None:
+        return Row(one.name, Answer(note=one.why_not))
+    rejected, untested = tested(found)
     return Row(
-        name,
-        answer,
+        one.name,
+        next(iter(one.answers.values())),
         # Models given in also= may count rows where the fit counts people, or the reverse.
         bic=fit.facts.bic(found.llf, found.n_parameters),
         rejected=rejected,
         untested=untested,
-        state=state,
+        state=_state(found),
         changes=() if found is fit else differences(fit, found),
         dependent=_rests_on_shape(found),
-        note=note,
-    )
-
-
-def _tests(found: FitResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which assumptions the tests of a fit reject, and which were not tested."""
-    tests = assumptions_tested(found)
-    return (
-        tuple(what for what, test in tests.items() if test.rejects()),
-        tuple(what for what, test in tests.items() if not test.possible),
     )
 
 
 def _tested(
-    rows: list[Row], fits: Mapping[str, FitResult], seed: int, progress: bool | None
+    fit: FitResult, models: list[Compared[str, FitResult]], seed: int, progress: bool | None
 ) -> list[Row]:
-    """Test by bootstrap what has no chi-square law, for the models that the data may speak for.
+    """Return the rows of models, with tests by bootstrap of those that the data may speak for.
 
-    The best model comes first: where it is rejected the data speak for none, and no other is
-    tested.
+    Tests of which none has a chi-square law are made from the best model on: where it is rejected
+    the data speak for none, and no other is tested.
     """
-    made = list(rows)
-    for place in sorted(range(len(made)), key=lambda i: (np.isnan(made[i].bic), made[i].bic)):
-        one = made[place]
-        if one not in _near(made):
+    rows = [_row(fit, one) for one in models]
+    for place in sorted(range(len(rows)), key=lambda i: (np.isnan(rows[i].bic), rows[i].bic)):
+        found = models[place].model
+        if found is None or rows[place] not in _near(rows) or not rows[place].untested:
             continue
-        if one.untested and _bootstrap(fits[one.name], seed, progress):
-            rejected, untested = _tests(fits[one.name])
-            made[place] = replace(one, rejected=rejected, untested=untested)
-    return made
+        if _bootstrap(found, seed, progress):
+            rows[place] = _row(fit, models[place])
+    return rows
 
 
 def _bootstrap(found: FitResult, seed: int, progress: bool | None) -> bool:
@@ -400,14 +363,14 @@ def _state(found: FitResult) -> str:
     return SEVERAL if starts and is_fragile(reached, len(starts)) else ""
 
 
-def _with_support(rows: list[Row]) -> list[Row]:
+def _with_support(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Mark the models that the data speak for.
 
     Where the best one passes its tests, those are it and whatever comes near it by BIC. Where even
     the best is rejected, or ends at a boundary, the data speak for none.
     """
     near = _near(rows)
-    return [one.standing(supported=one in near) for one in rows]
+    return tuple(replace(one, supported=one in near) for one in rows)
 
 
 def _near(rows: Sequence[Row]) -> list[Row]:
@@ -429,14 +392,17 @@ def _table(rows: Sequence[Row]) -> pd.DataFrame:
     made = [
         {
             "model": one.name,
-            **vars(one.answer),
+            "estimate": one.answer.estimate,
+            "std_error": one.answer.std_error,
+            "conf_low": one.answer.conf_low,
+            "conf_high": one.answer.conf_high,
             "bic": one.bic,
             "rejected": ", ".join(one.rejected),
             "untested": ", ".join(one.untested),
             "state": one.state,
             "changes": ", ".join(one.changes),
             "supported": one.supported,
-            "note": one.note,
+            "note": one.answer.note,
         }
         for one in rows
     ]
