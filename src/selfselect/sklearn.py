@@ -261,8 +261,8 @@ def _refuse_masks(values: Any, name: str) -> None:
 def _refuse_no_numbers(values: Any, name: str) -> None:
     """Refuse what scikit-learn would take for numbers: dates, durations, text and categories."""
     if hasattr(values, "columns"):
-        for column, held in to_frame(values, column_names(values)).items():
-            to_numbers(held, f"The column {column!r} of {name}")
+        for label, column in to_frame(values, column_names(values)).items():
+            to_numbers(column, f"The column {label!r} of {name}")
         return
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         to_numbers(pd.Series(values), name)
