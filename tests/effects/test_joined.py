@@ -1,4 +1,4 @@
-"""Effects where noise or estimated costs join the alternatives are what simulation says."""
+"""Sorting, gaps and policies where noise or estimated costs join the alternatives."""
 
 from __future__ import annotations
 

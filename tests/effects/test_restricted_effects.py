@@ -1,4 +1,4 @@
-"""Effects of fits that share coefficients, have offsets, or come from long tables."""
+"""The error of a margin between alternatives that share coefficients."""
 
 from __future__ import annotations
 

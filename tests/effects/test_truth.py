@@ -1,4 +1,4 @@
-"""Effects at given parameters are what simulation says, for every rule and menu."""
+"""Sorting, gaps and gains are what simulation says, for every rule and menu."""
 
 from __future__ import annotations
 

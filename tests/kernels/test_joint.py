@@ -1,4 +1,4 @@
-"""Kernels that join the alternatives, against integration by others and finite differences."""
+"""Kernels that join the alternatives: far out, steep, or simulated, and points that stay."""
 
 from __future__ import annotations
 

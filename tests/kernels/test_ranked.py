@@ -1,4 +1,4 @@
-"""The mathematics of ranks against enumeration and differences."""
+"""The mathematics of ranks, far out."""
 
 from __future__ import annotations
 

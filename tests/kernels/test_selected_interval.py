@@ -1,4 +1,4 @@
-"""Probabilities of an interval and a selection, against rectangles of Φ₂ and finite differences."""
+"""Probabilities of an interval and a selection where the correlation is nearly one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mathematics of an unknown index against integrals and differences."""
+"""The mathematics of an unknown index, far out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole rows whose likelihood joins the alternatives: derivatives, and brute-force integration."""
+"""Rows whose likelihood joins the alternatives: limits far out, and outcomes that were weighed."""
 
 from __future__ import annotations
 

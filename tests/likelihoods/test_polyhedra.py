@@ -1,4 +1,4 @@
-"""Rules that compare linear scores: the exact likelihood against draws, boxes, differences."""
+"""Rules that compare linear scores: draws, many alternatives, tests and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An unknown index under independent noise that is not normal: compiled sums against atoms."""
+"""An unknown index under noise that is not normal: impossible rows, threads, what is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations where noise is joined across alternatives: against simulation and other code."""
+"""Expectations where noise joins the alternatives, against those of independent noise."""
 
 from __future__ import annotations
 

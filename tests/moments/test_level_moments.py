@@ -1,4 +1,4 @@
-"""Moments of levels whose logarithm was modelled, against draws of the model."""
+"""Moments of levels whose logarithm was modelled: shifts, and how many passes they take."""
 
 from __future__ import annotations
 

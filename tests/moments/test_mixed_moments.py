@@ -1,4 +1,4 @@
-"""What a model with unobserved types expects of rows, against outcomes drawn from it."""
+"""What a model with unobserved types expects of rows: shifts left out, alternatives closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two jointly normal outcomes in closed form, against quadrature over atoms and against draws."""
+"""Two jointly normal outcomes in closed form, against quadrature over atoms."""
 
 from __future__ import annotations
 

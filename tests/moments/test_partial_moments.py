@@ -1,4 +1,4 @@
-"""Partial moments against the integrals of predictions, and derivatives against differences."""
+"""Partial moments where shapes are mixtures or bounds are far out."""
 
 from __future__ import annotations
 

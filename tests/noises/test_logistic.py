@@ -63,12 +63,6 @@ def test_its_tails_stay_exact_at_any_distance():
     np.testing.assert_array_equal(SHAPE.partial_mean(-left), SHAPE.partial_mean(left))
 
 
-# likelihoods
-
-
-# predictions and effects
-
-
 # what belongs to a fit
 
 

@@ -358,9 +358,6 @@ def test_gumbel_choices_are_a_multinomial_logit_with_a_log_sum_mean():
     np.testing.assert_allclose(shares, chance.mean(axis=0), atol=EXACT)
 
 
-# predictions and effects
-
-
 # what belongs to a fit
 
 

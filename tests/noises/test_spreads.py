@@ -1,4 +1,4 @@
-"""Scales that move with covariates: likelihoods, estimates, and what may be given."""
+"""Scales that move with covariates: estimates, and what may be given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unobserved types: derivatives, what they equal, what they find, what they refuse."""
+"""Unobserved types: what they equal, what they find, what they refuse."""
 
 from __future__ import annotations
 

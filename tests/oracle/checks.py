@@ -800,8 +800,9 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
     check.__name__: check
     for check in (
         likelihood_of_rows, derivatives, residuals, kernels_agree, chunks, optimum, predictions,
-        prediction_levels, effects, sorting_and_gains, marginal_effects, decompositions, simulations, counterfactuals,
-        standard_errors, formats, estimator, new_rows, saved, order_of_rows, repeated_rows, pages,
+        prediction_levels, effects, sorting_and_gains, marginal_effects, decompositions,
+        simulations, counterfactuals, standard_errors, formats, estimator, new_rows, saved,
+        order_of_rows, repeated_rows, pages,
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Effects of models with a selection equation are the means of what would be drawn from them."""
+"""Effects of models with a selection equation: groups, gaps, errors, and what is refused."""
 
 from __future__ import annotations
 

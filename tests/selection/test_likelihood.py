@@ -1,4 +1,4 @@
-"""The likelihood is the probability of what was recorded, and its derivatives are exact."""
+"""The likelihood of a selection model: concave, exact in the tails, its parameters carried over."""
 
 from __future__ import annotations
 

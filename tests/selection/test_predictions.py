@@ -1,4 +1,4 @@
-"""Predictions are the means of what would be drawn from the model."""
+"""Predictions of selection models need their own columns only, and take missing values."""
 
 from __future__ import annotations
 
