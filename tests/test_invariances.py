@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -30,13 +29,6 @@ def data(world):
 @pytest.fixture
 def plain(data):
     return fit(data)
-
-
-def test_the_order_of_rows_does_not_matter(data, plain):
-    shuffled = fit(data.sample(frac=1.0, random_state=3))
-    np.testing.assert_allclose(shuffled.params, plain.params, atol=SAME)
-    np.testing.assert_allclose(shuffled.cov_params(), plain.cov_params(), atol=SAME)
-    assert shuffled.llf == pytest.approx(plain.llf, rel=1e-12)
 
 
 def test_the_names_of_alternatives_do_not_matter(data, plain):
@@ -122,36 +114,9 @@ def test_a_constant_added_to_all_costs_changes_nothing(world, rule_class):
     assert one.llf == pytest.approx(other.llf, rel=1e-12)
 
 
-def test_weights_of_two_count_every_row_twice(data, plain):
-    doubled = fit(data, weights=np.full(500, 2.0))
-    np.testing.assert_allclose(doubled.params, plain.params, atol=SAME)
-    np.testing.assert_allclose(doubled.bse * np.sqrt(2.0), plain.bse, rtol=1e-6)
-    assert doubled.llf == pytest.approx(2 * plain.llf, rel=1e-11)
-
-
 def test_robust_errors_do_not_depend_on_the_level_of_the_weights(data):
     one, ten = (fit(data, weights=np.full(500, w), covariance="robust") for w in (1.0, 5.0))
     np.testing.assert_allclose(one.bse, ten.bse, rtol=1e-6)
-
-
-@pytest.mark.compiled
-def test_compiled_kernels_give_the_same_fit(world, rule_name, noise, without_compiled_kernels):
-    made = world(rule_name, 700, known=True)
-    fused = made.fit(noise=noise, weights="w")
-    without_compiled_kernels()
-    reference = made.fit(noise=noise, weights="w")
-    assert fused.engine.batch.backend == "fused" and reference.engine.batch.backend == "numpy"
-    np.testing.assert_allclose(fused.params, reference.params, rtol=SAME, atol=SAME)
-    np.testing.assert_allclose(fused.bse, reference.bse, rtol=1e-7)
-    assert fused.llf == pytest.approx(reference.llf, rel=1e-11)
-
-
-def test_an_alternative_never_available_in_some_rows_says_nothing_there(data, plain):
-    extra = data.assign(open_c=True)
-    closed = data[data["chosen"] != "c"].assign(open_c=False)
-    both = pd.concat([extra, closed], ignore_index=True)
-    result = fit(both, available={"c": "open_c"})
-    np.testing.assert_allclose(result.params["c"], plain.params["c"], atol=SAME)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])

@@ -42,17 +42,6 @@ def fitted(data: pd.DataFrame, noise: Any = None, **told: Any) -> Any:
     return ss.fit(FORMULA, data, **given)
 
 
-@pytest.mark.parametrize("noise", [Types(2), SharedShock()], ids=["types", "shock"])
-def test_the_order_of_rows_and_the_names_of_people_do_not_matter(noise: Any) -> None:
-    data = people()
-    other = data.sample(frac=1, random_state=5)
-    other["person"] = "p" + (1000 - other["person"]).astype(str)
-    one, two = fitted(data, noise), fitted(other, noise)
-    assert two.llf == pytest.approx(one.llf, abs=1e-6)
-    np.testing.assert_allclose(two.params, one.params, atol=1e-5)
-    np.testing.assert_allclose(two.bse, one.bse, rtol=1e-4)
-
-
 def test_residuals_come_in_the_order_of_the_table() -> None:
     data = people()
     fit = fitted(data)
@@ -129,23 +118,6 @@ def test_a_random_effect_is_found_and_twice_the_nodes_change_nothing() -> None:
         )
         heights.append(found.loglik)
     assert heights[0] == pytest.approx(heights[1], abs=1e-3)
-
-
-def test_scores_of_a_random_effect_agree_with_differences() -> None:
-    posed = ss.pose(FORMULA, people(40), chosen="job", noise=SharedShock(nodes=31), panel="person")
-    problem, engine = posed.problem, posed.engine
-    natural = problem.layout.natural(fitted(people(), SharedShock()).solution.free)
-    step = 1e-5
-
-    def at(place: Any) -> Any:
-        return engine.sum(lambda batch: evaluate(problem, place, batch, curvature="none"))
-
-    found = engine.sum(lambda batch: evaluate(problem, natural, batch))
-    ends = [[at(natural + way * one) for way in (1, -1)] for one in step * np.eye(len(natural))]
-    score = np.array([(up.loglik - down.loglik) / (2 * step) for up, down in ends])
-    hessian = np.array([(up.score - down.score) / (2 * step) for up, down in ends])
-    np.testing.assert_allclose(found.score, score, atol=1e-5 * np.abs(score).max())
-    np.testing.assert_allclose(found.hessian, hessian, atol=1e-5 * np.abs(hessian).max())
 
 
 def test_standard_errors_are_by_person() -> None:

@@ -267,16 +267,6 @@ def test_known_scales_that_differ_stay_with_their_numbers(data):
 # weights, covariances
 
 
-def test_weights_count_rows(data):
-    weights = np.arange(N_ROWS) % 3
-    weighted = quick(data, weights=weights)
-    repeated = quick(data.loc[data.index.repeat(weights)])
-    assert weighted.llf == pytest.approx(repeated.llf, rel=1e-9)
-    np.testing.assert_allclose(weighted.params, repeated.params, atol=SAME)
-    np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=1e-5)
-    np.testing.assert_allclose(weighted.shares, repeated.shares, atol=SAME)
-
-
 @pytest.mark.parametrize("level", [3.0, 1e3, 1e6])
 def test_the_level_of_the_weights_changes_no_estimate(level, data, result):
     fit = quick(data, weights=np.full(N_ROWS, level), weights_kind="frequency")
@@ -324,35 +314,6 @@ def test_the_smallest_is_the_largest_of_the_negatives(market, short_side):
     np.testing.assert_allclose(largest.bse, short_side.bse, rtol=1e-5)
     np.testing.assert_allclose(largest.responsibilities(), short_side.responsibilities(), atol=SAME)
     assert largest.llf == pytest.approx(short_side.llf, rel=1e-10)
-
-
-@pytest.mark.parametrize(("factor", "shift"), [(1e-6, 0.0), (2.0, -5.0), (1e6, 1e7)])
-def test_the_outcome_may_be_rescaled_and_shifted(factor, shift, data, result):
-    moved = quick(data.assign(outcome=factor * data["outcome"] + shift))
-    constant = np.array([term == "Intercept" for _, term in result.params.index])
-    np.testing.assert_allclose((moved.params - shift * constant) / factor, result.params, atol=1e-5)
-    assert moved.llf == pytest.approx(result.llf - N_ROWS * np.log(factor), rel=1e-7)
-    np.testing.assert_allclose(moved.shares, result.shares, atol=1e-5)
-
-
-@pytest.mark.parametrize(("factor", "shift"), [(1e-6, 0.0), (-3.0, 2.0), (1e6, 1e7)])
-def test_covariates_may_be_rescaled_and_shifted(factor, shift, data, result):
-    moved = quick(data.assign(x1=factor * data["x1"] + shift))
-    assert moved.llf == pytest.approx(result.llf, rel=1e-8)
-    for j in (1, 2, 3):
-        assert moved.params[j, "x1"] * factor == pytest.approx(result.params[j, "x1"], abs=1e-5)
-        assert moved.params[j, "x2"] == pytest.approx(result.params[j, "x2"], abs=1e-5)
-
-
-@pytest.mark.compiled
-def test_compiled_kernels_give_the_same_fit(data, without_compiled_kernels):
-    fused = quick(data)
-    without_compiled_kernels()
-    plain = quick(data)
-    assert fused.engine.batch.backend == "fused" and plain.engine.batch.backend == "numpy"
-    np.testing.assert_allclose(fused.params, plain.params, atol=SAME)
-    np.testing.assert_allclose(fused.bse, plain.bse, rtol=1e-5)
-    assert fused.llf == pytest.approx(plain.llf, rel=1e-10)
 
 
 def test_a_search_on_a_sample_of_the_rows_ends_at_the_optimum_of_all(data, result):

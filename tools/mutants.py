@@ -10,7 +10,8 @@ are drawn with a seed, room by room, and put into a copy of the tree. The tests 
 once with a mark at every drawn place, which tells the tests that reach it. What a file of tests
 reaches is kept in build/ for as long as neither it nor the package changes. A mutant is then tried
 on the tests that reach it, until one fails. It is killed by a failure or by running out of time,
-and survives where all of them pass.
+and survives where all of them pass. The C++ sources are a room of their own, `native`: the copy is
+built again for each of their mutants.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import ctypes
 import hashlib
 import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +72,7 @@ TESTS: dict[str, tuple[str, ...]] = {
                     "tests/noises/test_types.py", "tests/selection/test_between.py"),
     "moments": ("tests/moments",),
     "multinomial": ("tests/multinomial",),
+    "native": ("tests/kernels",),
     "noises": ("tests/noises",),
     "plots": ("tests/plots",),
     "problem": ("tests/problem",),
@@ -88,9 +92,9 @@ as well: files are read by tests of engines, likelihoods of spreads and types, a
 types, are tested with these noises, and likelihoods of limits with selection models. Files of
 selection models count to the room `selection`, wherever they are, and shapes to `noises`."""
 
-EVERY_ROOM = ("tests/oracle", "tests/hostile")
-"""Tests of every room: random models beside the oracle; hostile files, labels, values, arguments. A
-mutant is tried on those that reach it after the tests of its room."""
+EVERY_ROOM = ("tests/oracle", "tests/golden", "tests/hostile")
+"""Tests of every room: random models beside the oracle; answers that stay; hostile files, labels,
+values, arguments. A mutant is tried on those that reach it after the tests of its room."""
 
 IGNORED_KEYWORDS = ("strict", "stacklevel")
 """Arguments that change no value: whether `zip` checks lengths, and the line a warning names."""
@@ -116,6 +120,40 @@ SPELT: dict[type[ast.AST], str] = {
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is", ast.IsNot: "is not",
     ast.In: "in", ast.NotIn: "not in", ast.And: "and", ast.Or: "or",
 }  # fmt: skip
+
+NATIVE = ROOT / "src" / "selfselect" / "kernels" / "native"
+
+SPACED = {
+    " + ": "-", " - ": "+", " * ": "/", " / ": "*", " < ": "<=", " <= ": "<", " > ": ">=",
+    " >= ": ">", " == ": "!=", " != ": "==", " && ": "||", " || ": "&&", " += ": "-=", " -= ": "+=",
+}  # fmt: skip
+"""Operators of C++, told from those of types by the spaces around them, and what they become."""
+
+SIGN = re.compile(r"(?<=[(\[,?:=] )[-!](?=[\w(.])|(?<=[(\[!])[-!](?=[\w(.])|(?<=return )[-!]")
+NUMBER = re.compile(r"(?<![\w.<])\d+(\.\d*)?(e[-+]?\d+)?(?![\w.>])")
+WORDS = re.compile(r'//[^\n]*|/\*.*?\*/|"(\\.|[^"\\\n])*"', re.DOTALL)
+FIXED = re.compile(
+    r"#|\b(constexpr|template|static_assert|enum|case|using|typedef|extern|alignas)\b"
+    r"|^\s*(const )?\w+\*? \w+\[\w+\]"
+)
+"""What begins lines of C++ that the compiler evaluates: mutants there cannot be marked."""
+
+BUILD = """
+import platform, runpy
+platform.machine = lambda: "any"
+runpy.run_path("setup.py", run_name="__main__")
+"""
+"""Runs `setup.py` as on a machine that has one instruction set."""
+
+NATIVE_MARKS = """#pragma once
+extern "C" { inline __attribute__((visibility("default"))) unsigned char mutant_marks[4096]; }
+namespace { template <int PLACE> struct Mark {}; }
+template <int PLACE, class T> inline T&& operator->*(Mark<PLACE>, T&& value) {
+    mutant_marks[PLACE] = 1;
+    return static_cast<T&&>(value);
+}
+"""
+"""`a + b` becomes `a + Mark<7>()->*b`, for `->*` binds closer than what has two sides."""
 
 LONGEST_S = 30.0
 """Seconds of tests that a mutant is tried on, those of its room and those of every room each, as
@@ -163,6 +201,11 @@ class Mutant:
     shown: tuple[str, str]
     number: int
     at_import: bool
+
+    @property
+    def native(self) -> bool:
+        """Say whether it is in C++."""
+        return not self.path.endswith(".py")
 
     def place(self, text: str, put: str) -> str:
         """Return the text of a file with something in the place of the expression."""
@@ -221,6 +264,8 @@ def files_of(room: str) -> list[Path]:
     def among(path: Path, patterns: tuple[str, ...]) -> bool:
         return any(path.match(f"selfselect/{pattern}") for pattern in patterns)
 
+    if room == "native":
+        return [path for path in sorted(NATIVE.iterdir()) if path.suffix in (".hpp", ".cpp")]
     if room == "selection":
         found = sorted(package.rglob("*.py"))
         keep = [path for path in found if among(path, SELECTION) and "report" not in path.parts]
@@ -231,6 +276,9 @@ def files_of(room: str) -> list[Path]:
 
 def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
     """Yield one mutant for every expression of a file that can be changed."""
+    if path.suffix != ".py":
+        yield from _mutants_of_cpp(path)
+        return
     text = path.read_text(encoding="utf-8")
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -257,6 +305,41 @@ def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
         number = met.get(shown, 0)
         met[shown] = number + 1
         yield Mutant(name, begin, end, whole, after, node.lineno, shown, number, at_import)
+
+
+def _mutants_of_cpp(path: Path) -> Iterator[Mutant]:
+    """Yield one mutant for every operator, sign and constant of a file in C++."""
+    text = path.read_text(encoding="utf-8")
+    # Neither comments nor texts are changed.
+    bare = WORDS.sub(lambda found: re.sub(r"[^\n]", "~", found[0]), text)
+    name = path.relative_to(ROOT).as_posix()
+    met: dict[tuple[str, str], int] = {}
+    start = 0
+    for number, line in enumerate(bare.splitlines(keepends=True), 1):
+        whole = text[start : start + len(line)]
+        changes = [] if FIXED.search(line) else _changes_of_cpp(line)
+        for begin, before, after in changes:
+            shown = _shown(whole, whole[:begin] + after + whole[begin + len(before) :])
+            again = met[shown] = met.get(shown, -1) + 1
+            place = start + begin
+            yield Mutant(
+                name, place, place + len(before), before, after, number, shown, again,
+                at_import=False,
+            )  # fmt: skip
+        start += len(line)
+
+
+def _changes_of_cpp(line: str) -> Iterator[tuple[int, str, str]]:
+    """Yield where a line of C++ can be changed, what stands there and what is put there."""
+    for spaced, after in SPACED.items():
+        for found in re.finditer(re.escape(spaced.rstrip()) + r"(?=\s)", line):
+            yield found.start() + 1, spaced.strip(), after
+    for found in SIGN.finditer(line):
+        yield found.start(), found[0], ""
+    for found in NUMBER.finditer(line):
+        other = _other_constant(ast.literal_eval(found[0]))
+        if other is not None:
+            yield found.start(), found[0], other
 
 
 SKIPPED = (ast.JoinedStr, ast.pattern, ast.Raise)
@@ -416,6 +499,7 @@ class Marks:
     """Records which tests reach the marks, how long each takes, and the first that fails."""
 
     wanted: list[str] | None
+    native: list[str]
     test: str = ""
     stage: str = "import"
     reached: dict[str, list[str]] = field(default_factory=dict)
@@ -439,13 +523,32 @@ class Marks:
                 (one for one in items if one.nodeid in at), key=lambda one: at[one.nodeid]
             )
 
+    def read_native(self) -> None:
+        """Note the marks that compiled kernels left."""
+        if not self.native:
+            return
+        from selfselect.kernels import _native
+
+        left = (ctypes.c_ubyte * len(self.native)).in_dll(
+            ctypes.CDLL(_native.__file__), "mutant_marks"
+        )
+        for place, name in enumerate(self.native):
+            if left[place]:
+                self.mark(name)
+        ctypes.memset(left, 0, len(self.native))
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Note which test is set up."""
         self.test, self.stage = nodeid, "setup"
 
     def pytest_runtest_call(self) -> None:
         """Note that its fixtures are there."""
+        self.read_native()
         self.stage = "call"
+
+    def pytest_runtest_teardown(self) -> None:
+        """Note what compiled kernels marked."""
+        self.read_native()
 
     def pytest_runtest_logreport(self, report: object) -> None:
         """Add up its seconds, and note a failure."""
@@ -461,7 +564,7 @@ def run_inside(plan: Path) -> int:
     import pytest
 
     asked = json.loads(plan.read_text())
-    marks = Marks(asked["wanted"])
+    marks = Marks(asked["wanted"], asked["native"])
     builtins._mark = marks.mark  # type: ignore[attr-defined]
     command = ["-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *asked["options"]]
     code = pytest.main([*command, *asked["tests"]], plugins=[marks])
@@ -496,14 +599,45 @@ class Tree:
         """Write a file, or put it back as it was."""
         (self.home / path).write_text(text, encoding="utf-8")
 
+    @property
+    def module(self) -> Path:
+        """Return where the compiled kernels are."""
+        return next((self.home / "src" / "selfselect" / "kernels").glob("_native*.so"))
+
+    def build(self, flags: str = "") -> None:
+        """Build the compiled kernels as they are in the copy; stop where they cannot be built."""
+        # Apart from `pyproject.toml`, which only the newest setuptools read. One instruction set is
+        # enough: all are compiled from the same source.
+        apart = self.home / "build" / "native"
+        if not apart.exists():
+            apart.mkdir(parents=True)
+            shutil.copy2(self.home / "setup.py", apart)
+            (apart / "src").symlink_to(self.home / "src")
+        around = {**os.environ, "CFLAGS": flags} if flags else dict(os.environ)
+        done = subprocess.run(
+            [sys.executable, "-c", BUILD, "-q", "build_ext", "--force", "--build-lib", "made"],
+            cwd=apart, env=around, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        target = self.module
+        made = apart / "made" / "selfselect" / "kernels" / target.name
+        if done.returncode or not made.exists():
+            sys.exit(f"The compiled kernels cannot be built:\n{done.stderr}")
+        target.unlink()
+        shutil.move(made, target)
+
     def run(
-        self, tests: list[str], wanted: list[str] | None, options: list[str], limit: float
-    ) -> dict | None:
+        self, tests: list[str], wanted: list[str] | None, options: list[str], limit: float,
+        native: list[str] | None = None,
+    ) -> dict | None:  # fmt: skip
         """Run tests in the copy; return what was found, or None where time ran out."""
         plan = self.home / "plan.json"
         found = plan.with_suffix(".found")
         found.unlink(missing_ok=True)
-        plan.write_text(json.dumps({"tests": tests, "wanted": wanted, "options": options}))
+        plan.write_text(
+            json.dumps(
+                {"tests": tests, "wanted": wanted, "options": options, "native": native or []}
+            )
+        )
         command = [
             sys.executable,
             "-B",
@@ -532,7 +666,11 @@ class Reach:
     def __init__(self, tree: Tree, mutants: list[Mutant]) -> None:
         self.tree, self.mutants = tree, mutants
         self.kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
+        self.native = [one for one in mutants if one.native]
+        self.marked_module = b""
+        sources = sorted((tree.home / "src").rglob("*.[ch]pp"))
         package = [path.read_bytes() for path in sorted((tree.home / "src").rglob("*.py"))]
+        package += [path.read_bytes() for path in sources]
         shared = [path.read_bytes() for path in sorted((tree.home / "tests").rglob("conftest.py"))]
         named = [f"{one.name} {one.at_import}".encode() for one in mutants]
         self.base = hashlib.sha256(b"".join([*package, *shared, *named]))
@@ -556,10 +694,19 @@ class Reach:
         originals = {one.path: self.tree.read(one.path) for one in self.mutants}
         for path, text in originals.items():
             here = [one for one in self.mutants if one.path == path]
-            self.tree.write(path, _marked(path, text, here))
-        found = self.tree.run(names, None, [], MOST_S)
+            mark = self._marked_cpp if here[0].native else _marked
+            self.tree.write(path, mark(path, text, here))
+        if self.native:
+            plain = self.tree.module.read_bytes()
+            if self.marked_module:
+                self.tree.module.write_bytes(self.marked_module)
+            else:
+                self.marked_module = self._build_marked()
+        found = self.tree.run(names, None, [], MOST_S, [one.name for one in self.native])
         for path, text in originals.items():
             self.tree.write(path, text)
+        if self.native:
+            self.tree.module.write_bytes(plain)
         if found is None or not found.get("seconds"):
             said = "" if found is None else found["said"]
             sys.exit(f"Tests do not run as they are, or take too long: {', '.join(names)}\n{said}")
@@ -583,6 +730,27 @@ class Reach:
             }  # fmt: skip
         REACH.parent.mkdir(exist_ok=True)
         REACH.write_text(json.dumps(self.kept), encoding="utf-8")
+
+    def _marked_cpp(self, path: str, text: str, mutants: list[Mutant]) -> str:
+        """Return the text of a file in C++ with its mutants marked."""
+        del path
+        for one in sorted(mutants, key=lambda one: one.start, reverse=True):
+            mark = f"Mark<{self.native.index(one)}>()->*"
+            if one.after == "":
+                put = f"{mark}{one.before}"
+            elif one.before[0].isdigit():
+                put = f"({mark}{one.before})"
+            else:
+                put = f"{one.before} {mark}"
+            text = one.place(text, put)
+        return text
+
+    def _build_marked(self) -> bytes:
+        marks = self.tree.home / "build" / "marks.hpp"
+        marks.parent.mkdir(exist_ok=True)
+        marks.write_text(NATIVE_MARKS, encoding="utf-8")
+        self.tree.build(f"-include {marks}")
+        return self.tree.module.read_bytes()
 
 
 def _marked(path: str, text: str, mutants: list[Mutant]) -> str:
@@ -632,10 +800,15 @@ def try_room(
             continue
         original = tree.read(one.path)
         tree.write(one.path, one.place(original, one.after))
+        if one.native:
+            plain = tree.module.read_bytes()
+            tree.build()
         began = time.monotonic()
         files = list(dict.fromkeys(name.split("::")[0] for name in wanted))
         found = tree.run(files, wanted, ["-x"], FACTOR * seconds + SLACK_S)
         tree.write(one.path, original)
+        if one.native:
+            tree.module.write_bytes(plain)
         took = time.monotonic() - began
         if found is None:
             yield Verdict(one, len(wanted), "out of time", seconds=took)
@@ -716,8 +889,9 @@ random with a seed. A mutant is tried on the quickest tests of its own room that
 {longest:.0f} seconds of them, and on as many of those in `tests/oracle` and `tests/hostile`; not on
 the rest of the suite.
 Not drawn: types, times, sizes of work that change no value, the texts of errors, and whether `zip`
-checks lengths. Files that need a graphics card or run on the workers of a cluster, and C++, are
-left out. Files of selection models count to the room `selection`.
+checks lengths. Files that need a graphics card or run on the workers of a cluster are left
+out. Files of selection models count to the room `selection`; the C++ sources are the room `native`,
+built again for each mutant, without what the compiler evaluates (`constexpr`, template arguments).
 
 A mutant is equivalent where nobody could tell it from the package by what it returns, rounding left
 aside; why is said below, from reading the code. Those that run out of time count as killed.

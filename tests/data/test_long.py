@@ -13,7 +13,6 @@ from selfselect.cli.main import main
 from selfselect.data.long import build_long_design
 from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
 
-SURE = 5.0
 LONG: dict[str, Any] = {"chosen": "won", "case": "tender", "alternatives": "firm"}
 FORMULA = "bid ~ size + distance"
 
@@ -54,24 +53,6 @@ def test_a_long_table_is_fitted_like_the_wide_one_it_stands_for(tenders: pd.Data
         np.testing.assert_allclose(one.bse, other.bse, rtol=1e-4)
 
 
-def test_the_truth_is_found() -> None:
-    sample = ss.simulators.tender(1_500, seed=2)
-    result = fit(sample.data, sample.formula, shared="all")
-    assert list(result.params.index) == list(sample.params.index)
-    assert (abs(result.params - sample.params) < SURE * result.bse).all()
-
-
-def test_the_truth_is_found_although_nobody_recorded_who_won() -> None:
-    sample = ss.simulators.tender(1_500, seed=2)
-    result = fit(sample.data, sample.formula, shared="all", chosen=None)
-    assert result.converged
-    assert (abs(result.params - sample.params) < SURE * result.bse).all()
-    chance = result.responsibilities(sample.data)
-    np.testing.assert_allclose(chance, result.responsibilities(), rtol=1e-10)
-    absent = sample.latent.isna().to_numpy()
-    assert (chance.to_numpy()[absent] == 0).all()
-
-
 def test_terms_keep_their_names_and_have_a_covariate_per_alternative(tenders: pd.DataFrame) -> None:
     design = build_long_design(FORMULA, tenders, **LONG)
     equations = design.equations
@@ -101,11 +82,6 @@ def test_categories_and_transforms_are_learnt_from_all_rows(tenders: pd.DataFram
     np.testing.assert_allclose(new, plain.predict(data[data["tender"] <= 3]), rtol=1e-6)
 
 
-def test_the_order_of_rows_does_not_matter(tenders: pd.DataFrame) -> None:
-    mixed = tenders.sample(frac=1.0, random_state=1)
-    np.testing.assert_allclose(fit(mixed).params, fit(tenders).params, rtol=1e-6)
-
-
 def test_new_rows_are_predicted_case_by_case(tenders: pd.DataFrame) -> None:
     result = fit(tenders, shared=["distance"])
     assert result.predict().index.name == "tender"
@@ -127,15 +103,6 @@ def test_new_rows_are_predicted_case_by_case(tenders: pd.DataFrame) -> None:
     varying = tenders.assign(size=np.arange(len(tenders)) * 1.0)
     with pytest.raises(DataError, match="'size' did not vary within the cases of the fit"):
         result.predict(varying)
-
-
-def test_a_saved_fit_reads_long_tables(tenders: pd.DataFrame, tmp_path: Any) -> None:
-    result = fit(tenders, shared=["distance"], offset="backlog")
-    result.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    pd.testing.assert_frame_equal(loaded.predict(tenders, "chance"), result.predict(None, "chance"))
-    assert str(loaded.summary()) == str(result.summary())
-    assert "Cases: 300" in str(result.summary())
 
 
 def test_offsets_and_costs_are_read_from_each_alternatives_own_row(tenders: pd.DataFrame) -> None:

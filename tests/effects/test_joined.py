@@ -1,4 +1,4 @@
-"""Effects where noise or estimated costs join the alternatives are what simulation says."""
+"""Sorting, gaps and policies where noise or estimated costs join the alternatives."""
 
 from __future__ import annotations
 
@@ -75,23 +75,6 @@ def assert_mean(found: float, draws: Any, where: Any = None) -> None:
     assert abs(found - mean) <= MONTE_CARLO * error + QUADRATURE
 
 
-def test_outcomes_chances_and_effects(case: Any) -> None:
-    fit, latent, cost, sign = case
-    labels, seen = fit.problem.equations.alternatives, best(latent, cost, sign)
-    chances = fit.choice_probabilities().table.set_index("alternative")["estimate"]
-    table = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    for j, label in enumerate(labels):
-        assert_mean(chances[label], (seen == j).astype(float))
-        assert_mean(table["everyone", label], latent[..., j])
-        for g, group in enumerate(labels):
-            assert_mean(table[group, label], latent[..., j], seen == g)
-    effects = fit.treatment_effects("a", "b").table.set_index("effect")["estimate"]
-    gain = latent[..., 0] - latent[..., 1]
-    assert_mean(effects["ATE"], gain)
-    assert_mean(effects["ATT"], gain, seen == 0)
-    assert_mean(effects["ATU"], gain, seen != 0)
-
-
 def test_sorting_and_the_parts_of_the_gap(case: Any) -> None:
     fit, latent, cost, sign = case
     labels, seen = fit.problem.equations.alternatives, best(latent, cost, sign)
@@ -109,25 +92,6 @@ def test_sorting_and_the_parts_of_the_gap(case: Any) -> None:
     )
     second = noise[..., 1][seen == 1].mean()
     assert_mean(parts["selection"] + second, noise[..., 0], seen == 0)
-
-
-@pytest.mark.parametrize("change", [{"close": ["a"]}, {"subsidy": {"b": 0.5}}], ids=str)
-def test_counterfactuals(case: Any, change: dict[str, Any]) -> None:
-    fit, latent, cost, sign = case
-    moved = cost.copy()
-    if "close" in change:
-        moved[:, 0] = np.inf
-    else:
-        moved[:, 1] -= 0.5
-    found = fit.counterfactual(**change)
-    shares = found.shares.table.set_index(["alternative", "when"])["estimate"]
-    outcomes = found.outcomes.table.set_index(["quantity", "when"])["estimate"]
-    for when, costs in (("before", cost), ("after", moved)):
-        seen = best(latent, costs, sign)
-        outcome = np.take_along_axis(latent, seen[..., None], axis=-1)[..., 0]
-        assert_mean(outcomes["mean outcome", when], outcome)
-        for j, label in enumerate(fit.problem.equations.alternatives):
-            assert_mean(shares[label, when], (seen == j).astype(float))
 
 
 def test_policies(case: Any) -> None:

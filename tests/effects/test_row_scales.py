@@ -9,9 +9,6 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.inference.simulation import draw_outcomes
-from selfselect.likelihoods import evaluate
-from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated, Independent, Mixture, Student
 from selfselect.noises.base import COMMON
 from selfselect.plots.qq import qq
@@ -26,8 +23,6 @@ DRAWS = 200_000
 MONTE_CARLO = 5.0
 """Standard errors by which one of a few dozen simulated means may be off."""
 
-STEP, DIFFERENCE = 1e-5, 2e-6
-"""Step of central differences, relative to a parameter's error, and what they leave."""
 
 AGREED, ERRORS = 1e-8, 1e-6
 """What engines promise of parameters and of their errors."""
@@ -120,59 +115,6 @@ def assert_mean(expected, draws):
     assert abs(draws.mean() - expected) < MONTE_CARLO * draws.std() / np.sqrt(len(draws)) + 1e-9
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_predictions_are_those_of_brute_force(fits, data, name):
-    fit = fits[name]
-    rows = data.iloc[[int(data["age"].argmin()), int(data["age"].argmax())]]
-    chance, outcome = fit.predict(rows, kind="chance"), fit.predict(rows, kind="outcome")
-    given, scale = fit.predict(rows, kind="given_seen"), fit.predict(rows, kind="scale")
-    for place in range(2):
-        outcomes, chosen = drawn(fit, rows.iloc[place], seed=place)
-        assert_mean(chance["a"].iloc[place], chosen == 0)
-        assert_mean(outcome.iloc[place], outcomes[np.arange(DRAWS), chosen])
-        for j, m in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            assert_mean(given.iloc[place]["ab"[j], "ab"[m]], outcomes[chosen == m, j])
-        spread = outcomes.std(axis=0) / fit.problem.noise.margin.deviation
-        np.testing.assert_allclose(scale.iloc[place], spread, rtol=0.02)
-
-
-@pytest.mark.parametrize("name", ["normal", "logistic", "one each", "costs", "mixture"])
-def test_effects_are_those_of_brute_force(fits, data, name):
-    fit = fits[name]
-    some = data.iloc[::50]
-    effects = fit.treatment_effects("a", "b", data=some).table.set_index("group")["estimate"]
-    each = [drawn(fit, row, seed=i) for i, (_, row) in enumerate(some.iterrows())]
-    gain = np.concatenate([outcomes[:, 0] - outcomes[:, 1] for outcomes, _ in each])
-    chosen = np.concatenate([chosen for _, chosen in each])
-    for group, kept in (("everyone", slice(None)), ("a", chosen == 0), ("b", chosen == 1)):
-        if group in effects.index:
-            # Rows differ: the error of a mean over them is below that of as many draws of one.
-            assert_mean(effects[group], gain[kept])
-    moved = fit.marginal_effects("age", data=some).table
-    ends = []
-    for way in (0.5, -0.5):
-        table = some.assign(age=some["age"] + way)
-        ends.append(fit.predict(table, kind="chance")["a"].mean())
-    found = moved.loc[moved["alternative"] == "a", "estimate"].iloc[0]
-    if name != "one each":
-        assert found == pytest.approx(ends[0] - ends[1], rel=1e-3)
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_derivatives_of_cells_in_reported_parameters_are_differences(fits, name):
-    fit = fits[name]
-    moments, rows = moments_of(fit.problem), fit.rows.take(slice(0, 30))
-    weights = np.linspace(0.5, 1.5, len(rows))
-    _, slope = moments.cells_and_slope(fit.values, rows, weights)
-    errors = fit.bse.to_numpy()
-    for place, error in enumerate(errors):
-        step = np.zeros(len(errors))
-        step[place] = 1e-3 * error
-        up, down = (weights @ moments.cells(fit.values + way * step, rows) for way in (1, -1))
-        wanted = (up - down) / 2e-3
-        assert np.abs(slope[:, place] * error - wanted).max() < 1e-5 * np.abs(slope @ errors).max()
-
-
 def test_levels_of_a_log_outcome_use_each_rows_scale(data):
     logs = data.assign(wage=np.exp(0.3 * data["y"]))
     fit = ss.fit("log(wage) ~ x", logs, chosen="job", noise=AGE)
@@ -183,18 +125,6 @@ def test_levels_of_a_log_outcome_use_each_rows_scale(data):
     assert_mean(found, np.exp(outcomes[np.arange(DRAWS), chosen]))
     for j, label in enumerate("ab"):
         assert_mean(latent[label], np.exp(outcomes[:, j]))
-
-
-def test_draws_of_a_fit_scatter_as_the_rows_do(fits):
-    fit = fits["normal"]
-    rows = fit.rows.take(np.repeat([0, 1], 20_000))
-    rng = np.random.default_rng(0)
-    noise = rng.standard_normal((len(rows), 2))
-    natural = fit.problem.layout.natural(fit.solution.free)
-    made = draw_outcomes(fit.problem, natural, rows, rng, normal=noise).record()
-    scales = np.repeat(fit.predict(kind="scale").to_numpy()[:2], 20_000, axis=0)
-    latent = np.repeat(fit.predict(kind="latent").to_numpy()[:2], 20_000, axis=0) + scales * noise
-    np.testing.assert_allclose(made.outcome, latent.max(axis=1), rtol=1e-9, atol=1e-9)
 
 
 def test_residuals_and_quantiles_are_in_units_of_each_rows_scale(fits, data):
@@ -211,17 +141,6 @@ def test_residuals_and_quantiles_are_in_units_of_each_rows_scale(fits, data):
     assert (away < 2.0 * picture.data["reach"]).mean() > 0.9
 
 
-def test_counterfactuals_and_draws_of_gains_answer(fits):
-    fit = fits["normal"]
-    closed = fit.counterfactual(close="a").outcomes.table
-    alone = fit.predict(kind="latent")["b"].mean()
-    assert np.isclose(closed["estimate"], alone).any()
-    before = fit.predict(kind="outcome").mean()
-    assert np.isclose(closed["estimate"], before).any()
-    gains = fit.gains("a", "b", draws=20, seed=1)
-    assert np.isfinite(gains.table["estimate"]).all()
-
-
 def test_a_bootstrap_is_near_the_observed_errors(data):
     fit = ss.fit(
         "y ~ x", data, chosen="job", noise=AGE, seed=1,
@@ -236,38 +155,6 @@ def test_profile_intervals_hold_the_estimate(fits):
     table = fits["normal"].tidy(intervals="profile")
     assert (table["conf_low"] < table["estimate"]).all()
     assert (table["estimate"] < table["conf_high"]).all()
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_a_saved_fit_predicts_as_before(fits, data, name, tmp_path):
-    fit = fits[name]
-    fit.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    np.testing.assert_array_equal(loaded.values, fit.values)
-    for kind in ("scale", "chance", "outcome"):
-        np.testing.assert_array_equal(
-            loaded.predict(data[:20], kind=kind), fit.predict(data[:20], kind=kind)
-        )
-    with pytest.raises(ss.errors.DataError, match="age"):
-        loaded.predict(data[:3].drop(columns="age"), kind="scale")
-
-
-def test_files_and_memory_agree(data, tmp_path):
-    noise = Independent("~ center(age) + C(region)")
-    whole = ss.fit("y ~ x", data, chosen="job", noise=noise)
-    for part in range(3):
-        data.iloc[part::3].to_parquet(tmp_path / f"{part}.parquet")
-    read = ss.fit("y ~ x", str(tmp_path / "*.parquet"), chosen="job", noise=noise)
-    np.testing.assert_allclose(read.params, whole.params, rtol=AGREED, atol=AGREED)
-    np.testing.assert_allclose(read.bse, whole.bse, rtol=ERRORS)
-    (made,) = {
-        len(pd.read_parquet(path))
-        for path in read.write_predictions(tmp_path / "out", str(tmp_path / "1.parquet"), "scale")
-    }
-    wanted = whole.predict(data.iloc[1::3], kind="scale")
-    written = pd.read_parquet(tmp_path / "out")
-    assert made == len(wanted)
-    np.testing.assert_allclose(written[["a", "b"]], wanted, rtol=1e-6)
 
 
 def test_a_device_leaves_moving_scales_to_the_host(data, fits):
@@ -334,13 +221,3 @@ def test_the_summary_and_report_say_how_the_scale_moves(fits, tmp_path):
     assert "log scale: Intercept" in text and "log scale ~ age" in text
     fits["normal"].report(tmp_path / "page.html")
     assert "log scale: age" in (tmp_path / "page.html").read_text()
-
-
-def test_the_score_vanishes_at_the_estimate(fits):
-    for fit in fits.values():
-        problem, free = fit.problem, fit.solution.free
-        batch = fit.engine_of_rows().batch
-        found = evaluate(problem, problem.layout.natural(free), batch)
-        score = problem.layout.pull_back_vector(found.score, free)
-        step = np.linalg.solve(fit.solution.information, score)
-        assert float(score @ step) < 1e-9

@@ -1,4 +1,4 @@
-"""Effects at given parameters are what simulation says, for every rule and menu."""
+"""Sorting, gaps and gains are what simulation says, for every rule and menu."""
 
 from __future__ import annotations
 
@@ -56,35 +56,6 @@ def assert_mean(found: float, draws: np.ndarray, where: np.ndarray | None = None
     influence = where * (draws - mean) / share
     error = np.sqrt(influence.var(axis=0).mean() / draws.size)
     assert abs(found - mean) <= MONTE_CARLO * error + 1e-9
-
-
-def test_potential_outcomes_by_group(case: Any) -> None:
-    fit, latent, seen = case
-    table = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    for j, label in enumerate("abc"):
-        assert_mean(table["everyone", label], latent[..., j])
-        for g, group in enumerate("abc"):
-            assert_mean(table[group, label], latent[..., j], seen == g)
-
-
-def test_choice_probabilities(case: Any) -> None:
-    fit, _, seen = case
-    table = fit.choice_probabilities().table.set_index("alternative")["estimate"]
-    assert table.sum() == pytest.approx(1.0, abs=1e-12)
-    for j, label in enumerate("abc"):
-        assert_mean(table[label], (seen == j).astype(float))
-
-
-def test_treatment_effects_and_their_identity(case: Any) -> None:
-    fit, latent, seen = case
-    table = fit.treatment_effects("a", "c").table.set_index("effect")["estimate"]
-    gain = latent[..., 0] - latent[..., 2]
-    assert_mean(table["ATE"], gain)
-    assert_mean(table["ATT"], gain, seen == 0)
-    assert_mean(table["ATU"], gain, seen != 0)
-    share = fit.choice_probabilities().table["estimate"][0]
-    mixed = share * table["ATT"] + (1 - share) * table["ATU"]
-    assert mixed == pytest.approx(table["ATE"], rel=1e-12, abs=1e-13)
 
 
 def test_sorting(case: Any) -> None:

@@ -226,14 +226,6 @@ def test_a_correlated_pair_of_unknown_index_agrees_with_the_oracle(
     np.testing.assert_allclose(plain.own.score, sums.own.score, rtol=1e-11, atol=1e-9 * far)
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-def test_a_shared_shock_agrees_with_the_oracle(k: int) -> None:
-    rows = make_rows(k, k)
-    extras = np.linspace(-0.4, 0.9, k)
-    sums = sum_joint(rows, extras=extras, nodes=NODES, curvature=True)
-    assert_agree(sums, rows, extras, NODES)
-
-
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257])
 @pytest.mark.parametrize("nodes", [None, NODES])
 def test_rows_need_not_fill_a_block(n_rows: int, nodes: int | None) -> None:
@@ -241,18 +233,6 @@ def test_rows_need_not_fill_a_block(n_rows: int, nodes: int | None) -> None:
     extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
     sums = sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
     assert_agree(sums, rows, extras, nodes)
-
-
-@pytest.mark.parametrize("nodes", [None, NODES])
-def test_scores_do_not_depend_on_whether_second_derivatives_are_wanted(nodes: int | None) -> None:
-    rows = make_rows(8, 2)
-    extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
-    whole = sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
-    plain = sum_joint(rows, extras=extras, nodes=nodes, curvature=False)
-    assert plain.own.loglik == whole.own.loglik
-    np.testing.assert_allclose(plain.own.score, whole.own.score, rtol=1e-11, atol=1e-9)
-    np.testing.assert_array_equal(plain.score, whole.score)
-    assert plain.own.cross is None and not plain.hessian.any()
 
 
 def test_extras_that_do_not_fit_are_refused() -> None:

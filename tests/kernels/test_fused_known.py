@@ -188,20 +188,6 @@ def assert_agree(actual: FusedSums, case: Case) -> None:
         assert np.all(off <= SUM_TOLERANCE * np.abs(getattr(scale, name)) + TINY), name
 
 
-@pytest.mark.parametrize("n_alternatives", [1, 2, 3, 6])
-@pytest.mark.parametrize("n_covariates", [1, 4, 23])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sums_agree_with_the_oracle(n_alternatives: int, n_covariates: int, weighted: bool) -> None:
-    case = make_case(
-        100 * n_alternatives + n_covariates,
-        n_rows=1000,
-        n_covariates=n_covariates,
-        n_alternatives=n_alternatives,
-        weighted=weighted,
-    )
-    assert_agree(case.fused(), case)
-
-
 @pytest.mark.parametrize("n_covariates", [0, 3, 10])
 def test_a_pass_without_curvature_has_the_same_score_and_no_hessian(n_covariates: int) -> None:
     case = make_case(
@@ -344,28 +330,6 @@ def test_hessian_is_exactly_symmetric_and_unused_entries_are_zero() -> None:
         assert size < width
         assert not sums.score[j, size:width].any()
         assert not sums.hessian[j, size:width].any()
-
-
-def test_chunks_add_up_to_the_whole() -> None:
-    case = make_case(12, n_rows=2000, n_covariates=4, n_alternatives=2, weighted=True)
-    assert case.weights is not None
-    chunks = []
-    for rows in (slice(0, 900), slice(900, 2000)):
-        part = replace(
-            case,
-            covariates=case.covariates[rows],
-            status=case.status[rows],
-            limit=case.limit[rows],
-            upper=None if case.upper is None else case.upper[rows],
-            weights=case.weights[rows],
-        )
-        chunks.append(part.fused())
-    total = FusedSums(
-        sum(chunk.loglik for chunk in chunks),
-        np.sum([chunk.score for chunk in chunks], axis=0),
-        np.sum([chunk.hessian for chunk in chunks], axis=0),
-    )
-    assert_agree(total, case)
 
 
 def one_row(distance: float, code: int) -> FusedSums:

@@ -164,59 +164,6 @@ def assert_blocks_agree(actual: Array, expected: Array, scales: Array, tolerance
     assert np.all(np.abs(actual - expected) <= tolerance * scale + TINY)
 
 
-@pytest.mark.parametrize("n_alternatives", [1, 2, 4, 7])
-@pytest.mark.parametrize("n_covariates", [1, 4, 23])
-@pytest.mark.parametrize("side", [1.0, -1.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sums_agree_with_the_oracle(
-    n_alternatives: int, n_covariates: int, side: float, weighted: bool
-) -> None:
-    case = make_case(
-        100 * n_alternatives + n_covariates,
-        n_rows=1000,
-        n_covariates=n_covariates,
-        n_alternatives=n_alternatives,
-        side=side,
-        weighted=weighted,
-    )
-    assert_agree(case)
-
-
-@pytest.mark.parametrize("side", [1.0, -1.0])
-def test_a_model_without_a_constant_agrees_with_the_oracle(side: float) -> None:
-    assert_agree(
-        make_case(1, n_rows=700, n_covariates=5, n_alternatives=3, intercept=False, side=side)
-    )
-
-
-@pytest.mark.parametrize("n_shared", [0, 1, 2, 5, 6])
-@pytest.mark.parametrize("n_first", [0, 1, 3, 4, 9])
-@pytest.mark.parametrize("n_second", [0, 1, 3, 4, 9])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_two_alternatives_may_share_all_some_or_no_columns(
-    n_shared: int, n_first: int, n_second: int, intercept: bool
-) -> None:
-    n_covariates = n_shared + n_first + n_second
-    case = make_case(14, n_rows=300, n_covariates=n_covariates, n_alternatives=2)
-    shared, first, second = np.split(1 + np.arange(n_covariates), [n_shared, n_shared + n_first])
-    columns = np.full_like(case.columns, -1)
-    sizes = np.array([n_shared + n_first, n_shared + n_second]) + intercept
-    constant = [0] * intercept
-    columns[0, : sizes[0]] = [*first, *shared, *constant]
-    columns[1, : sizes[1]] = [*constant, *shared[::-1], *second]
-    g = np.random.default_rng(15).normal(size=case.g.shape) / np.sqrt(1.0 + sizes[:, None])
-    assert_agree(replace(case, columns=columns, sizes=sizes, g=g))
-
-
-@pytest.mark.parametrize("open_share", [0.1, 1.0])
-def test_few_or_all_alternatives_may_be_open(open_share: float) -> None:
-    case = make_case(2, n_rows=900, n_covariates=3, n_alternatives=4, open_share=open_share)
-    none_open = (case.status == UNKNOWN).all(axis=1)
-    assert none_open.any() == (open_share < 1.0)
-    assert not np.isfinite(case.limit[none_open]).any()
-    assert_agree(case)
-
-
 @pytest.mark.parametrize("n_covariates", [0, 40, 60])
 def test_narrow_and_wide_designs_agree_with_the_oracle(n_covariates: int) -> None:
     assert_agree(

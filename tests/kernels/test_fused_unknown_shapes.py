@@ -18,7 +18,7 @@ from selfselect.kernels.fused_known import (
     STUDENT,
     RowArguments,
 )
-from selfselect.kernels.fused_unknown import JointSums, sum_unknown_index, sum_unknown_shapes
+from selfselect.kernels.fused_unknown import JointSums, sum_unknown_shapes
 from selfselect.kernels.known_index import MAYBE, UNKNOWN
 from selfselect.kernels.mixture import ShapeTerms
 from selfselect.noises.shapes import find_shape
@@ -233,13 +233,6 @@ NAMES = [*CASES, "each of 2 normals", "each student"]
 @pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_sums_agree_with_the_oracle(name: str, k: int, side: int) -> None:
-    assert_agree(make_rows(1, k), case_of(name, k), side)
-
-
-@pytest.mark.parametrize("side", [1, -1])
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
 def test_sums_agree_far_out(name: str, k: int, side: int) -> None:
     # The logarithm of a Gumbel tail is an exponential: farther out, shares of atoms that are
     # differences of such numbers mean nothing.
@@ -254,12 +247,6 @@ def test_rows_need_not_fill_a_block(name: str, n_rows: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_alternative_is_chosen_for_certain(name: str) -> None:
-    rows = make_rows(3, 1)
-    assert_agree(rows, case_of(name, 1), 1)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_scores_do_not_depend_on_whether_second_derivatives_are_wanted(name: str) -> None:
     rows, case = make_rows(8, 3), case_of(name, 3)
     whole, plain = (evaluate(rows, case, 1, curvature=curvature) for curvature in (True, False))
@@ -267,16 +254,6 @@ def test_scores_do_not_depend_on_whether_second_derivatives_are_wanted(name: str
     np.testing.assert_array_equal(plain.score, whole.score)
     np.testing.assert_allclose(plain.own.score, whole.own.score, rtol=1e-11, atol=1e-9)
     assert plain.own.cross is None and not plain.hessian.any() and not plain.mixed.any()
-
-
-def test_a_mixture_of_one_is_normal_noise() -> None:
-    rows, case = make_rows(4, 3), mixture(1, 1)
-    found = evaluate(rows, case, -1)
-    expected = sum_unknown_index(rows, side=-1, curvature="exact")
-    assert found.own.loglik == pytest.approx(expected.loglik, rel=TOLERANCE)
-    for name in ("score", "hessian", "cross"):
-        actual, wanted = getattr(found.own, name), getattr(expected, name)
-        np.testing.assert_allclose(actual, wanted, atol=TOLERANCE * np.abs(wanted).max(), rtol=1e-9)
 
 
 def test_a_place_where_a_row_is_impossible_is_not_finite() -> None:

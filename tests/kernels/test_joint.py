@@ -1,4 +1,4 @@
-"""Kernels that join the alternatives, against integration by others and finite differences."""
+"""Kernels that join the alternatives: far out, steep, or simulated, and points that stay."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from selfselect.kernels.joint import (
 pytestmark = pytest.mark.usefixtures("every_kernel")
 
 STEP = 1e-5
-FIRST = 1e-6
-"""Central differences of step 1e-5; where noise is correlated third derivatives reach 1e3."""
 
 EXACT = 1e-6
 """What every likelihood owes to brute force; adaptive quadrature itself is good to 1e-9."""
@@ -141,58 +139,6 @@ def ghk(k):
     )
 
 
-KERNELS = {
-    "independent, two": (independent, 2, np.empty(0)),
-    "independent, four": (independent, 4, np.empty(0)),
-    "pair": (pair, 2, np.array([0.4])),
-    "pair, strongly negative": (pair, 2, np.array([-0.9])),
-    "shock, two": (shock, 2, LOADINGS[2]),
-    "shock, four": (shock, 4, LOADINGS[4]),
-    "ghk, three": (ghk, 3, CORRELATIONS[3]),
-    "ghk, four": (ghk, 4, CORRELATIONS[4]),
-}
-
-
-@pytest.mark.parametrize("name", sorted(KERNELS))
-def test_derivatives_are_those_of_the_log_likelihood(name):
-    make, k, extra = KERNELS[name]
-    kernel = make(k)
-    a, _, _ = atoms(k)
-    terms = kernel(a, extra, True)
-    assert terms.gradient.shape == (N_ATOMS, k + len(extra))
-    for place in range(k + len(extra)):
-        ends = []
-        for sign in (STEP, -STEP):
-            moved, turned = a.copy(), extra.copy()
-            if place < k:
-                moved[:, place] += sign
-            else:
-                turned[place - k] += sign
-            ends.append(kernel(moved, turned, False))
-        assert ends[0].hessian is None
-        slope = (ends[0].loglik - ends[1].loglik) / (2 * STEP)
-        bend = (ends[0].gradient - ends[1].gradient) / (2 * STEP)
-        np.testing.assert_allclose(terms.gradient[:, place], slope, rtol=FIRST, atol=FIRST)
-        np.testing.assert_allclose(terms.hessian[:, place], bend, rtol=FIRST, atol=FIRST)
-
-
-@pytest.mark.parametrize("k", [2, 4])
-def test_independent_atoms_are_products_of_normal_chances(k):
-    a, seen, side = atoms(k)
-    found = independent_atoms(a, seen, side, curvature=False).loglik
-    wanted = [log_chance_of_sides(a[i], seen[i], side[i], np.eye(k)) for i in range(N_ATOMS)]
-    np.testing.assert_allclose(found, wanted, rtol=EXACT)
-
-
-@pytest.mark.parametrize("r", [-0.97, -0.5, 0.0, 0.3, 0.97])
-def test_a_correlated_pair_is_a_bivariate_normal(r):
-    a, seen, side = atoms(2)
-    found = correlated_pair_atoms(a, seen, side, r, curvature=False).loglik
-    covariance = np.array([[1.0, r], [r, 1.0]])
-    wanted = [log_chance_of_sides(a[i], seen[i], side[i], covariance) for i in range(N_ATOMS)]
-    np.testing.assert_allclose(found, wanted, rtol=EXACT)
-
-
 @pytest.mark.parametrize(
     "loadings", [LOADINGS[2], LOADINGS[4], STEEP], ids=["two", "four", "steep"]
 )
@@ -220,15 +166,6 @@ def test_steps_of_a_steep_shock_have_the_derivatives_of_the_integral():
         np.testing.assert_allclose(terms.hessian[:, place], bend, rtol=1e-3, atol=1e-3)
 
 
-def test_a_shared_shock_is_the_normal_it_makes_of_the_noises():
-    a, seen, side = atoms(4)
-    loadings = LOADINGS[4]
-    found = shared_shock_atoms(a, seen, side, loadings, nodes=41, curvature=False).loglik
-    covariance = np.eye(4) + np.outer(loadings, loadings)
-    wanted = [log_chance_of_sides(a[i], seen[i], side[i], covariance) for i in range(N_ATOMS)]
-    np.testing.assert_allclose(found, wanted, atol=EXACT)
-
-
 @pytest.mark.parametrize("k", [3, 4])
 def test_simulated_atoms_come_as_close_to_the_normal_chance_as_their_draws_allow(k):
     a, seen, side = atoms(k)
@@ -244,26 +181,6 @@ def test_simulated_atoms_come_as_close_to_the_normal_chance_as_their_draws_allow
     ]  # fmt: skip
     # Errors of scrambled Sobol points fall about as fast as their number grows.
     assert off[0] < 0.2 and off[1] < 1e-3 and off[1] < off[0] / 20
-
-
-def test_where_nothing_is_known_of_one_the_simulation_is_that_of_the_pair():
-    a, seen, side = atoms(3)
-    seen = np.where(seen == 2, 0, seen)
-    side[:, 2] = 0
-    found = ghk_atoms(a, seen, side, CORRELATIONS[3], KEYS, draws=64, curvature=False).loglik
-    pair_of = correlated_pair_atoms(a[:, :2], seen, side[:, :2], 0.5, curvature=False).loglik
-    np.testing.assert_allclose(found, pair_of, rtol=1e-12)
-
-
-def test_without_correlation_every_kernel_is_the_independent_one():
-    a, seen, side = atoms(3)
-    plain = independent_atoms(a, seen, side, curvature=True)
-    simulated = ghk_atoms(a, seen, side, np.zeros(3), KEYS, draws=32, curvature=True)
-    mixed = shared_shock_atoms(a, seen, side, np.zeros(3), nodes=9, curvature=True)
-    for terms in (simulated, mixed):
-        np.testing.assert_allclose(terms.loglik, plain.loglik, rtol=1e-12)
-        np.testing.assert_allclose(terms.gradient[:, :3], plain.gradient, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(terms.hessian[:, :3, :3], plain.hessian, rtol=1e-6, atol=1e-7)
 
 
 def test_far_in_the_tails_log_likelihoods_and_gradients_stay_finite():
@@ -308,16 +225,6 @@ def test_points_belong_to_the_row_and_never_change():
     np.testing.assert_array_equal(turned[order], again[0])
     other = ghk_atoms(a, seen, side, CORRELATIONS[4], KEYS[order], draws=32, curvature=False)
     assert np.abs(other.loglik - again[0]).max() > 1e-6
-
-
-def test_held_correlations_leave_the_other_second_derivatives_as_they_are():
-    a, seen, side = atoms(3)
-    options = {"draws": 32, "curvature": True}
-    whole = ghk_atoms(a, seen, side, CORRELATIONS[3], KEYS, **options)
-    held = ghk_atoms(a, seen, side, CORRELATIONS[3], KEYS, held=True, **options)
-    np.testing.assert_array_equal(held.hessian[:, :3, :3], whole.hessian[:, :3, :3])
-    assert not held.hessian[:, 3:].any() and not held.hessian[:, :, 3:].any()
-    np.testing.assert_array_equal(held.gradient, whole.gradient)
 
 
 @pytest.mark.parametrize("limit", [1.5, -2.0, -45.0])

@@ -28,9 +28,6 @@ EXACT: Final = 1e-13
 MOMENT: Final = 2e-12
 """The same of second moments, whose integrands reach farther out."""
 
-STEP: Final = 1e-5
-"""Of central differences, whose own error is its square."""
-
 
 def draw(n_rows: int, k: int, seed: int = 0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
@@ -58,61 +55,6 @@ def test_chances_and_means_are_those_of_adaptive_quadrature() -> None:
             assert found.first[row, chosen, chosen] == pytest.approx(float(own), abs=EXACT)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 6, 11])
-def test_moments_add_up_to_those_of_unselected_noise(k: int) -> None:
-    means, scales = draw(40, k, seed=k)
-    found = largest_moments(means, scales, slopes=True)
-    assert found.fall is not None
-    assert found.pair is not None
-    assert found.pair_fall is not None
-    np.testing.assert_allclose(found.chance.sum(axis=-1), 1.0, atol=EXACT)
-    np.testing.assert_allclose(found.first.sum(axis=-1), 0.0, atol=EXACT)
-    np.testing.assert_allclose(found.fall.sum(axis=-1), 0.0, atol=MOMENT)
-    unselected = np.broadcast_to(np.eye(k), (40, k, k))
-    np.testing.assert_allclose(found.pair.sum(axis=-1), unselected, atol=MOMENT)
-    np.testing.assert_allclose(found.pair_fall.sum(axis=-1), 0.0, atol=10 * MOMENT)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_what_slopes_need_is_computed_where_it_is_asked_for(k: int) -> None:
-    means, scales = draw(20, k)
-    plain, more = largest_moments(means, scales), largest_moments(means, scales, slopes=True)
-    assert plain.fall is None and plain.pair is None and plain.pair_fall is None
-    assert more.fall is not None and more.pair is not None and more.pair_fall is not None
-    np.testing.assert_allclose(plain.chance, more.chance, atol=EXACT)
-    np.testing.assert_allclose(plain.first, more.first, atol=EXACT)
-
-
-def test_slopes_are_those_of_the_values() -> None:
-    means, scales = draw(20, 3, seed=5)
-    found = largest_moments(means, scales, slopes=True)
-    assert found.fall is not None
-    assert found.pair is not None
-    assert found.pair_fall is not None
-    for m in range(3):
-        moved = np.eye(3)[m] * STEP
-        higher, lower = (largest_moments(means + way * moved, scales) for way in (1, -1))
-        by_mean = (higher.chance - lower.chance) / (2 * STEP)
-        np.testing.assert_allclose(found.first[:, m] / scales[m], by_mean, atol=1e-8)
-        wider, narrower = (largest_moments(means, scales + way * moved) for way in (1, -1))
-        by_scale = (wider.chance - narrower.chance) / (2 * STEP)
-        np.testing.assert_allclose(found.fall[:, m] / scales[m], by_scale, atol=1e-8)
-
-
-def test_moments_of_pairs_are_those_of_draws() -> None:
-    means, scales = np.array([[0.3, 0.0, -0.4]]), np.array([1.0, 0.6, 1.4])
-    z = np.random.default_rng(1).standard_normal((400_000, 3))
-    largest = (means + scales * z).argmax(axis=1)
-    found = largest_moments(means, scales, slopes=True)
-    assert found.pair is not None
-    assert found.pair_fall is not None
-    for chosen in range(3):
-        own = np.where((largest == chosen)[:, None], z, 0.0)
-        pair, pair_fall = own.T @ z / len(z), own.T @ (z * z - 1.0) / len(z)
-        np.testing.assert_allclose(found.pair[0, :, :, chosen], pair, atol=0.012)
-        np.testing.assert_allclose(found.pair_fall[0, :, :, chosen], pair_fall, atol=0.025)
-
-
 def test_alternatives_that_are_not_available_take_no_part() -> None:
     means, scales = draw(300, 4, seed=2)
     available = np.random.default_rng(3).random((300, 4)) < 0.6
@@ -128,15 +70,6 @@ def test_alternatives_that_are_not_available_take_no_part() -> None:
     # Nothing is known of the noise of what is not there.
     shut = found.pair[rows][:, 1, 1]
     np.testing.assert_allclose(shut, found.chance[rows], atol=EXACT)
-
-
-def test_every_row_may_have_scales_of_its_own() -> None:
-    means, _ = draw(300, 3, seed=4)
-    scales = np.random.default_rng(5).uniform(0.5, 2.0, (300, 3))
-    together = largest_moments(means, scales)
-    for row in (0, 17, 299):
-        alone = largest_moments(means[[row]], scales[row])
-        np.testing.assert_allclose(together.chance[row], alone.chance[0], atol=EXACT)
 
 
 @pytest.mark.parametrize("distance", [5.0, 40.0, 1e6, 1e19, 1e200, np.inf])

@@ -1,4 +1,4 @@
-"""Whole rows whose likelihood joins the alternatives: derivatives, and brute-force integration."""
+"""Rows whose likelihood joins the alternatives: limits far out, and outcomes that were weighed."""
 
 from __future__ import annotations
 
@@ -97,46 +97,6 @@ def make(noise, k=2, rule="max", index="known", *, partial=False, costs=False, k
     return problem, Memory().load(problem, rows), natural
 
 
-COMBINATIONS = [
-    (noise, k, rule, index, partial, costs)
-    for noise in NOISES
-    for k in (2, 3)
-    for rule in RULES
-    for index in ("known", "unknown")
-    for partial in (False, True)
-    for costs in (False, True)
-    # Independent noise by itself has kernels of its own; what is left cannot be asked for.
-    if not (noise == "independent" and not (partial or costs))
-    and not (costs and (index == "unknown" or rule == "monotone"))
-    and not (index == "unknown" and rule == "monotone")
-    # Simulated integrals take long, and each part of them is tested by another combination.
-    and not (k == 3 and (rule == "min" or (noise == "one correlation" and (partial or costs))))
-]
-
-
-@pytest.mark.parametrize(("noise", "k", "rule", "index", "partial", "costs"), COMBINATIONS)
-def test_score_and_hessian_are_the_derivatives_of_the_log_likelihood(
-    noise, k, rule, index, partial, costs
-):
-    problem, engine, natural = make(NOISES[noise], k, rule, index, partial=partial, costs=costs)
-    batch = engine.batch
-    found = evaluate(problem, natural, batch)
-    slope, bend = [], []
-    for place in range(len(natural)):
-        ends = [
-            evaluate(problem, natural + move * (np.arange(len(natural)) == place), batch,
-                     curvature="none")
-            for move in (STEP, -STEP)
-        ]  # fmt: skip
-        slope.append((ends[0].loglik - ends[1].loglik) / (2 * STEP))
-        bend.append((ends[0].score - ends[1].score) / (2 * STEP))
-    size = np.abs(found.score).max()
-    np.testing.assert_allclose(found.score, slope, atol=SCORE * max(size, 1.0))
-    np.testing.assert_allclose(found.hessian, bend, atol=HESSIAN * np.abs(bend).max())
-    rows = row_terms(problem, natural, batch).score
-    np.testing.assert_allclose(batch.rows.weights @ rows, found.score, atol=1e-9 * size)
-
-
 def moments(problem, natural, rows):
     """Return means (n, k) and covariance (k, k) of the latent outcomes, in the user's units."""
     layout, k = problem.layout, problem.equations.n_alternatives
@@ -190,43 +150,6 @@ def others_agree(problem, mean, covariance, seen, y, known):
     return norm.cdf((upper - centre) / left) - norm.cdf((lower - centre) / left)
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["plain", "known"])
-@pytest.mark.parametrize("rule", sorted(RULES))
-@pytest.mark.parametrize("noise", sorted(NOISES))
-def test_rows_in_which_something_was_not_recorded_are_integrals(noise, rule, known):
-    problem, engine, natural = make(NOISES[noise], 2, rule, partial=True, known=known)
-    rows = engine.rows
-    found = row_terms(problem, natural, engine.batch)
-    means, covariance = moments(problem, natural, rows)
-    unit = problem.units.outcome_unit
-    for i in range(25):
-        here = rows.known.take(np.array([i]))
-        candidates = [0, 1] if rows.chosen[i] < 0 else [rows.chosen[i]]
-        candidates = [j for j in candidates if rows.possible[i, j]]
-        if np.isnan(rows.outcome[i]):
-            low, high = rows.between[i]
-            low, high = (-np.inf if np.isnan(low) else low), (np.inf if np.isnan(high) else high)
-            parts = [
-                brute_row(problem, means[i], covariance, j, low, high, here) for j in candidates
-            ]
-            wanted = np.sum(parts)
-        else:
-            y = rows.outcome[i : i + 1]
-            parts = [
-                float(
-                    norm.pdf(y, means[i, j], np.sqrt(covariance[j, j]))[0]
-                    * others_agree(problem, means[i], covariance, j, y, here)[0]
-                )
-                for j in candidates
-            ]
-            # Densities are per internal unit.
-            wanted = np.sum(parts) * unit
-        assert found.loglik[i] == pytest.approx(np.log(wanted), abs=EXACT)
-        chance = np.zeros(2)
-        chance[candidates] = np.array(parts) / np.sum(parts)
-        np.testing.assert_allclose(found.chance[i], chance, atol=EXACT)
-
-
 @pytest.mark.parametrize("noise", ["independent", "correlated", "shared shock"])
 @pytest.mark.parametrize("far", [3.0, 6.0, 10.0, 20.0])
 @pytest.mark.parametrize("end", ["above", "below", "interval"])
@@ -267,62 +190,6 @@ def test_limits_far_out_in_the_tails_keep_their_digits(noise, far, end):
         top = logs.max()
         wanted = top + np.log((0.5 * width * weight).ravel() @ np.exp(logs - top))
         assert found.loglik[i] == pytest.approx(wanted, abs=EXACT)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("rule", sorted(RULES))
-@pytest.mark.parametrize("noise", sorted(NOISES))
-def test_chances_of_all_choices_add_up_to_one(noise, rule, k):
-    problem, engine, natural = make(NOISES[noise], k, rule, partial=True)
-    simulated = isinstance(problem.noise, Correlated) and k > 2
-    n_rows = 4 if simulated else N_ROWS
-    rows = engine.rows.take(slice(n_rows))
-    rows = replace(rows, outcome=np.full(n_rows, np.nan), between=None, possible=None)
-    total = np.zeros(n_rows)
-    for j in range(k):
-        batch = Memory().load(problem, replace(rows, chosen=np.full(n_rows, j))).batch
-        total += np.exp(row_terms(problem, natural, batch).loglik)
-    # Sixteen points err by some percent where they are few.
-    np.testing.assert_allclose(total, 1.0, atol=0.03 if simulated else EXACT)
-
-
-def test_a_row_that_may_be_anyones_is_a_row_of_the_unknown_index():
-    problem, engine, natural = make(NOISES["correlated"], 2, partial=True)
-    rows = replace(engine.rows, chosen=np.full(N_ROWS, -1), between=None, possible=None)
-    rows = replace(rows, outcome=np.where(np.isnan(rows.outcome), 0.1, rows.outcome))
-    unknown = replace(problem, index="unknown", partial=False)
-    loglik = [
-        evaluate(one, natural, Memory().load(one, with_rows).batch).loglik
-        for one, with_rows in ((problem, rows), (unknown, replace(rows, chosen=None)))
-    ]
-    assert loglik[0] == pytest.approx(loglik[1], rel=1e-12)
-
-
-def test_an_alternative_that_is_not_open_to_a_row_does_not_matter_to_it():
-    problem, engine, natural = make(NOISES["correlated"], 3, partial=True)
-    rows = engine.rows
-    available = np.ones((N_ROWS, 3), dtype=bool)
-    available[:, 2] = False
-    chosen = np.where(rows.chosen == 2, 0, rows.chosen)
-    rows = replace(rows, chosen=chosen, known=replace(rows.known, available=available))
-    loglik = row_terms(problem, natural, Memory().load(problem, rows).batch).loglik
-    turned = natural.copy()
-    turned[problem.layout.starts[2] : problem.layout.starts[3]] *= 1.1
-    moved = row_terms(problem, turned, Memory().load(problem, rows).batch).loglik
-    np.testing.assert_allclose(loglik, moved, atol=EXACT)
-
-
-@pytest.mark.parametrize("noise", sorted(NOISES))
-def test_the_mean_score_of_silent_choices_is_zero(noise):
-    """Over all choices, chances times scores add up to the derivative of one."""
-    problem, engine, natural = make(NOISES[noise], 2, partial=True, costs=True)
-    rows = replace(engine.rows, outcome=np.full(N_ROWS, np.nan), between=None, possible=None)
-    total = 0.0
-    for j in range(2):
-        batch = Memory().load(problem, replace(rows, chosen=np.full(N_ROWS, j))).batch
-        found = row_terms(problem, natural, batch)
-        total = total + np.exp(found.loglik)[:, None] * found.score
-    np.testing.assert_allclose(total, 0.0, atol=EXACT)
 
 
 def test_pairs_come_in_the_order_of_their_labels():

@@ -1,4 +1,4 @@
-"""Rules that compare linear scores: the exact likelihood against draws, boxes, differences."""
+"""Rules that compare linear scores: draws, many alternatives, tests and refusals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.kernels.joint import hermite_values
 from selfselect.likelihoods import evaluate, row_terms
-from selfselect.likelihoods.polyhedra import Polyhedra
 from selfselect.noises import Independent
 from selfselect.rules import ConvexRule, LinearArgmax
 from selfselect.solvers import MonteCarloNewton, Newton
 
-STEP = 1e-5
 LABELS = list("abcde")
 
 
@@ -79,88 +76,6 @@ def pose(k, *, closed=False, costs=False, noise="each", seed=0):
     return Posed(posed.problem, posed.engine, natural)
 
 
-CASES = [(2, False, False), (3, False, True), (3, True, False), (4, False, False), (4, True, True)]
-
-
-@pytest.mark.parametrize(("k", "closed", "costs"), CASES)
-def test_score_and_hessian_are_those_of_finite_differences(k, closed, costs):
-    posed = pose(k, closed=closed, costs=costs)
-    assert isinstance(posed.problem.likelihood, Polyhedra)
-    found = posed.at(posed.natural)
-    steps = STEP * np.eye(len(posed.natural))
-    ends = [[posed.at(posed.natural + sign * one, "none") for sign in (1, -1)] for one in steps]
-    score = [(up.loglik - down.loglik) / (2.0 * STEP) for up, down in ends]
-    hessian = [(up.score - down.score) / (2.0 * STEP) for up, down in ends]
-    size = np.abs(found.hessian).max()
-    np.testing.assert_allclose(found.score, score, atol=1e-8 * size)
-    np.testing.assert_allclose(found.hessian, hessian, atol=1e-8 * size)
-    np.testing.assert_allclose(posed.at(posed.natural, "none").score, found.score)
-
-
-def test_known_scales_have_the_same_derivatives_of_coefficients():
-    free, known = pose(4), pose(4, noise=1.0)
-    natural = free.natural.copy()
-    natural[free.problem.layout.inverse_scale_positions] = known.problem.units.outcome_unit
-    at_g = free.problem.layout.at_g
-    ours, theirs = (one.at(natural) for one in (known, free))
-    assert ours.loglik == pytest.approx(theirs.loglik, rel=1e-12)
-    np.testing.assert_allclose(ours.score[at_g], theirs.score[at_g], rtol=1e-9, atol=1e-9)
-    both = np.ix_(at_g, at_g)
-    np.testing.assert_allclose(ours.hessian[both], theirs.hessian[both], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("k", "closed", "costs"), CASES)
-def test_rows_are_those_of_brute_force(k, closed, costs):
-    """Draw all outcomes given the observed one, and keep those under which the rule chooses it."""
-    posed, n_draws, rng = pose(k, closed=closed, costs=costs), 200_000, np.random.default_rng(3)
-    rows, batch, units = posed.rows, posed.engine.batch, posed.problem.units
-    h = posed.natural[posed.problem.layout.inverse_scale_positions]
-    likely = np.flatnonzero((rows.log_mass > np.log(0.05)) & (rows.log_mass < np.log(0.95)))
-    for row in likely[:: len(likely) // 6]:
-        chosen, a = batch.rows.chosen[row], rng.standard_normal((n_draws, k))
-        a[:, chosen] = rows.own[row]
-        latent = units.outcome_shift + units.outcome_unit * (a + rows.location[:, row]) / h
-        known = batch.rows.known.take(np.full(n_draws, row))
-        a = a[posed.problem.ordered_rule.choose(latent, known) == chosen]
-        share = len(a) / n_draws
-        error = 5.0 / np.sqrt(len(a))
-        assert np.exp(rows.log_mass[row]) == pytest.approx(share, abs=5 * np.sqrt(share / n_draws))
-        np.testing.assert_allclose(rows.residual[row], a.mean(axis=0), atol=error)
-        drawn = a.T @ a / len(a)
-        away = ~np.eye(k, dtype=bool)
-        np.testing.assert_allclose(rows.products[row][away], drawn[away], atol=2 * error)
-        polynomials = hermite_values(a).mean(axis=1)
-        np.testing.assert_allclose(rows.hermite[:3, row], polynomials[:3], atol=3 * error)
-        np.testing.assert_allclose(rows.hermite[3:, row], polynomials[3:], atol=10 * error)
-
-
-def test_rows_add_up_to_the_whole():
-    posed = pose(4, closed=True)
-    found, rows, weights = posed.at(posed.natural), posed.rows, posed.engine.batch.rows.weights
-    correction = posed.problem.likelihood.unit_correction(posed.engine.batch.rows)
-    assert weights @ rows.loglik + correction == pytest.approx(found.loglik, rel=1e-12)
-    np.testing.assert_allclose(weights @ rows.score, found.score, rtol=1e-9, atol=1e-9)
-    excess = [  # Scaling noise up shrinks g and h alike.
-        -rows.score[:, one] @ posed.natural[one]
-        for one in map(slice, *(posed.problem.layout.starts[at:][:4] for at in (0, 1)))
-    ]
-    np.testing.assert_allclose(rows.excess, np.column_stack(excess))
-
-
-@pytest.mark.parametrize("k", [2, 3, 4])
-@pytest.mark.parametrize("scale", [1.0, "common", "each"])
-def test_the_largest_of_scores_that_are_outcomes_is_the_maximum(k, scale):
-    cost = {"a": "fare"}
-    data = draw(k, rule=LinearArgmax(np.eye(k), cost=cost), closed=True)
-    options = {"chosen": "who", "available": {"b": "open_b"}, "noise": Independent(scale)}
-    ours = ss.fit("y ~ x1", data, rule=LinearArgmax(np.eye(k), cost=cost), **options)
-    boxes = ss.fit("y ~ x1", data, rule=ss.rules.Maximum(cost=cost), **options)
-    assert isinstance(ours.problem.likelihood, Polyhedra) and ours.converged
-    assert ours.llf == pytest.approx(boxes.llf, rel=1e-11)
-    np.testing.assert_allclose(ours.params, boxes.params, atol=1e-7)
-    np.testing.assert_allclose(ours.bse, boxes.bse, rtol=1e-6)
-
-
 @pytest.mark.parametrize(("k", "scale"), [(2, "each"), (3, "common"), (4, 1.0)])
 def test_draws_lead_to_the_same_fit(k, scale):
     rule = LinearArgmax(mixed(k))
@@ -210,43 +125,6 @@ def test_a_rule_that_derives_from_the_linear_one_is_drawn():
     data = draw(3, 300)
     posed = ss.pose("y ~ x1", data, chosen="who", rule=Derived(mixed(3)))
     assert posed.problem.likelihood.sampled
-
-
-def test_weights_count_rows_and_clusters_are_kept_together():
-    rule, data = LinearArgmax(mixed(3)), draw(3)
-    options = {"chosen": "who", "rule": rule}
-    weighed = ss.fit("y ~ x1", data, weights="times", **options)
-    repeated = ss.fit("y ~ x1", data.loc[data.index.repeat(data["times"])], **options)
-    np.testing.assert_allclose(weighed.params, repeated.params, atol=1e-7)
-    np.testing.assert_allclose(weighed.bse, repeated.bse, rtol=1e-6)
-    each = ss.fit("y ~ x1", data.assign(own=data.index), cluster="own", **options)
-    robust = ss.fit("y ~ x1", data, covariance="robust", **options)
-    np.testing.assert_allclose(each.bse, robust.bse, rtol=0.02)
-    towns = ss.fit("y ~ x1", data, cluster="town", **options)
-    assert "30 clusters" in str(towns.summary())
-    assert not np.allclose(towns.bse, robust.bse, rtol=1e-3)
-
-
-def test_files_a_saved_fit_and_predictions_agree(tmp_path):
-    rule, data = LinearArgmax(mixed(3)), draw(3)
-    options = {"chosen": "who", "rule": rule}
-    result = ss.fit("y ~ x1 + x2", data, **options)
-    data.to_parquet(tmp_path / "rows.parquet", row_group_size=90)
-    engine = ss.engines.Parquet()
-    in_files = ss.fit("y ~ x1 + x2", tmp_path / "rows.parquet", engine=engine, **options)
-    np.testing.assert_allclose(in_files.params, result.params, atol=1e-7)
-    np.testing.assert_allclose(in_files.bse, result.bse, rtol=1e-6)
-    result.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    assert isinstance(loaded.problem.likelihood, Polyhedra)
-    assert str(loaded.summary()) == str(result.summary())
-    few = data.head(60)
-    for kind in ("latent", "chance", "outcome"):
-        np.testing.assert_allclose(loaded.predict(few, kind), result.predict(few, kind))
-    counts = few["who"].value_counts(normalize=True).sort_index()
-    np.testing.assert_allclose(result.predict(few, "chance").mean(), counts, atol=0.15)
-    with pytest.raises(ss.errors.UnsupportedError, match="effects need box-shaped"):
-        result.choice_probabilities()
 
 
 def test_the_likelihood_is_tested_and_profiled():

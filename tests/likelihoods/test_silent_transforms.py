@@ -67,27 +67,6 @@ def check_derivatives(problem: Any, batch: Any, natural: Any) -> None:
     np.testing.assert_allclose(scores.sum(axis=0), whole.score, rtol=1e-9, atol=1e-9)
 
 
-def test_an_alternative_that_cannot_have_won_is_no_part_of_a_row() -> None:
-    """Where b is recorded below zero, no exponential of a is less: b was not chosen there."""
-    transforms = ["exp", 1.5]
-    table = sample(transforms)
-    table.loc[: N_ROWS // 2, "j"] = None
-    problem, batch, natural = pose(table, transforms, possible={"a": "may"})
-    found = row_terms(problem, natural, batch)
-    x, y = table["x"].to_numpy(), table["y"].to_numpy()
-    mean = MEANS[:, 0] + np.outer(x, MEANS[:, 1])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        limit_of_a = np.where(y > 0, np.log(1.5 * np.where(y > 0, y, 1.0)), -np.inf)
-    a = norm.pdf(y, mean[:, 0], SCALES[0]) * norm.cdf(np.exp(y) / 1.5, mean[:, 1], SCALES[1])
-    b = norm.pdf(y, mean[:, 1], SCALES[1]) * norm.cdf(limit_of_a, mean[:, 0], SCALES[0])
-    lost = table["j"].isna().to_numpy()
-    assert (lost & (y < 0)).sum() > 5 and (lost & (y > 0)).sum() > 5
-    wanted = np.where(lost, a + b, np.where(table["j"] == "a", a, b))
-    np.testing.assert_allclose(logliks(problem, batch, natural), np.log(wanted), atol=EXACT)
-    np.testing.assert_allclose(found.chance[lost, 1], (b / (a + b))[lost], rtol=EXACT, atol=0)
-    check_derivatives(problem, batch, natural)
-
-
 def test_what_is_not_available_need_not_lose() -> None:
     """Where a is closed to a row, b is recorded below zero with it out of the way."""
     transforms = ["exp", 1.5]
@@ -133,59 +112,8 @@ def test_others_that_may_be_anywhere_leave_scores_finite() -> None:
     check_derivatives(problem, batch, natural)
 
 
-def kinked(y: Any) -> Any:
-    return np.where(y < 0.3, y, 4.0 * y - 0.9)
-
-
-def leaping(y: Any) -> Any:
-    return np.where(y < 0.3, y, y + 1.0)
-
-
-TRANSFORMS: dict[str, list[Any]] = {
-    "exp and factor": ["exp", 1.5],
-    "logistic and factor": ["logistic", 0.5],
-    "exp and falling": ["exp", "negative"],
-    "root": ["sqrt", "identity"],
-    "logarithm": ["log", "identity"],
-    "steep factor": [10.0, 1.0],
-    "steep and falling": [1.0, -12.0],
-    "no inverse": [np.arctan, "identity"],
-    "kink": [kinked, "identity"],
-    "leap": ["identity", leaping],
-    "both the same": ["exp", "exp"],
-}
-
-SPECIAL = (0.0, 0.3, 0.5, 1.0, 1.3, 2.0)
-"""Where a bound ends, bends or leaps for some of the transforms."""
-
 LOST = 12
 """Rows without an outcome, half of each alternative, at the start of the table."""
-
-
-def chance(
-    transforms: list[Any],
-    j: int,
-    mean: Any,
-    scales: Any,
-    rho: float = 0.0,
-    limits: tuple[float, float] = (-np.inf, np.inf),
-) -> float:
-    """Integrate the density of outcome j times the chance that all others lose, by brute force."""
-    low, high = np.clip((np.array(limits) - mean[j]) / scales[j], -9.0, 9.0)
-    away = np.exp(np.linspace(-60.0, 4.0, 800))
-    near = [(at + way * away - mean[j]) / scales[j] for at in SPECIAL for way in (1.0, -1.0)]
-    edges = np.unique(np.clip(np.concatenate([np.linspace(low, high, 2_001), *near]), low, high))
-    nodes, weights = np.polynomial.legendre.leggauss(8)
-    z = (edges[:-1, None] + np.diff(edges)[:, None] * (0.5 + 0.5 * nodes)).ravel()
-    found = norm.pdf(z) * (0.5 * weights * np.diff(edges)[:, None]).ravel()
-    rule = ss.rules.MonotoneArgmax(transforms)
-    lower, upper = rule.bounds(np.full(z.size, j), mean[j] + scales[j] * z)
-    for m in range(len(mean)):
-        if m != j:
-            centre, spread = mean[m] + rho * scales[m] * z, scales[m] * np.sqrt(1.0 - rho**2)
-            ends = (lower[:, m] - centre) / spread, (upper[:, m] - centre) / spread
-            found *= np.where(np.isneginf(ends[0]), ndtr(ends[1]), ndtr(-ends[0]))
-    return float(found.sum())
 
 
 def posed(transforms: list[Any], **options: Any) -> tuple[Any, Any, Any]:
@@ -200,53 +128,6 @@ def posed(transforms: list[Any], **options: Any) -> tuple[Any, Any, Any]:
     chosen[:LOST], outcome[:LOST] = np.repeat([0, 1], LOST // 2), np.nan
     table = pd.DataFrame({"x": x, "j": np.array(["a", "b", "c"])[chosen], "y": outcome})
     return ss.pose("y ~ x", table, chosen="j", rule=rule, **options), x, chosen
-
-
-@pytest.mark.parametrize("scales", [(0.8, 1.1), (0.8, 60.0), (0.8, 0.02), (50.0, 0.8)])
-@pytest.mark.parametrize("name", sorted(TRANSFORMS))
-def test_rows_without_an_outcome_are_integrals(name: str, scales: Any) -> None:
-    transforms = TRANSFORMS[name]
-    world, x, chosen = posed(transforms, missing_outcome="silent")
-    problem, batch = world.problem, world.engine.batch
-    values = np.concatenate([[*MEANS[0], scales[0]], [*MEANS[1], scales[1]]])
-    natural = problem.layout.natural(problem.layout.read(values))
-    found = np.exp(row_terms(problem, natural, batch).loglik[:LOST])
-    wanted = [
-        chance(transforms, chosen[i], MEANS @ [1.0, x[i]], np.array(scales)) for i in range(LOST)
-    ]
-    np.testing.assert_allclose(found, wanted, rtol=EXACT, atol=1e-13)
-
-
-@pytest.mark.parametrize("limits", [(None, 0.4), (0.2, 0.9), (1.1, None), (-6.0, 6.0)])
-@pytest.mark.parametrize(
-    "name", ["exp and factor", "logarithm", "no inverse", "steep factor", "kink"]
-)
-def test_limits_and_correlated_pairs_are_integrals(name: str, limits: Any) -> None:
-    transforms, rho = TRANSFORMS[name], 0.6
-    world, x, chosen = posed(transforms, noise="correlated", outcome_between=limits)
-    problem, batch = world.problem, world.engine.batch
-    values = np.concatenate([[*MEANS[0], SCALES[0]], [*MEANS[1], SCALES[1]], [rho]])
-    natural = problem.layout.natural(problem.layout.read(values))
-    found = np.exp(row_terms(problem, natural, batch).loglik[:LOST])
-    ends = (limits[0] or -np.inf, limits[1] or np.inf)
-    wanted = [
-        chance(transforms, chosen[i], MEANS @ [1.0, x[i]], SCALES, rho, ends) for i in range(LOST)
-    ]
-    np.testing.assert_allclose(found, wanted, rtol=EXACT, atol=1e-13)
-    check_derivatives(problem, batch, natural)
-
-
-def test_three_alternatives_are_integrals() -> None:
-    transforms = ["exp", 1.5, 2.0]
-    world, x, chosen = posed(transforms, missing_outcome="silent")
-    problem, batch = world.problem, world.engine.batch
-    means, scales = np.vstack([MEANS, [0.3, 0.1]]), np.append(SCALES, 0.6)
-    values = np.column_stack([means, scales]).ravel()
-    natural = problem.layout.natural(problem.layout.read(values))
-    found = np.exp(row_terms(problem, natural, batch).loglik[:LOST])
-    wanted = [chance(transforms, chosen[i], means @ [1.0, x[i]], scales) for i in range(LOST)]
-    np.testing.assert_allclose(found, wanted, rtol=EXACT, atol=1e-13)
-    check_derivatives(problem, batch, natural)
 
 
 def test_far_from_where_an_alternative_can_win_there_is_a_tail() -> None:

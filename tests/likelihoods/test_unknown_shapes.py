@@ -1,4 +1,4 @@
-"""An unknown index under independent noise that is not normal: compiled sums against atoms."""
+"""An unknown index under noise that is not normal: impossible rows, threads, what is left out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ from scipy.stats import laplace
 
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning
-from selfselect.likelihoods.joint import Joint
 from selfselect.noises import Independent, Mixture, Student
-
-SUMS = 1e-11
-"""Relative to the largest entry of a score or Hessian: cases near the optimum cancel in scores."""
-
-FIT = 1e-8
-"""Of estimates, by searches that stop a millionth of a standard error from the optimum."""
 
 NOISES = {
     "2 normals": Mixture(2, scale="common"),
@@ -81,49 +74,6 @@ def place(problem):
     return natural
 
 
-def evaluate_by(backend, problem, natural, curvature, batch):
-    return problem.likelihood.evaluate(natural, replace(batch, backend=backend), curvature)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("rule", ["max", "min"])
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("name", NOISES)
-def test_compiled_sums_are_those_of_atoms(name, k, rule):
-    given = posed(name, k, rule)
-    problem, engine = given.problem, given.engine
-    assert isinstance(problem.likelihood, Joint) and engine.batch.backend == "fused"
-    natural = place(problem)
-    fused, atoms = (
-        engine.sum(partial(evaluate_by, backend, problem, natural, "exact"))
-        for backend in ("fused", "joint")
-    )
-    assert fused.loglik == pytest.approx(atoms.loglik, rel=1e-13)
-    for found, expected in ((fused.score, atoms.score), (fused.hessian, atoms.hessian)):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=SUMS * np.abs(expected).max())
-    first = engine.sum(partial(evaluate_by, "fused", problem, natural, "none"))
-    np.testing.assert_allclose(first.score, fused.score, rtol=1e-9, atol=1e-9)
-    assert first.loglik == fused.loglik and first.hessian.shape == (1, 1)
-
-
-@pytest.mark.parametrize("name", ["2 normals each", "3 normals", "students", "gumbel"])
-def test_score_and_hessian_are_the_derivatives_of_the_log_likelihood(name):
-    given = posed(name, 3, "max")
-    natural, step = place(given.problem), 1e-5
-
-    def at(where):
-        return given.engine.sum(
-            partial(given.problem.likelihood.evaluate, where, curvature="exact")
-        )
-
-    whole, steps = at(natural), step * np.eye(len(natural))
-    ends = [(at(natural + one), at(natural - one)) for one in steps]
-    score = [(up.loglik - down.loglik) / (2 * step) for up, down in ends]
-    hessian = [(up.score - down.score) / (2 * step) for up, down in ends]
-    np.testing.assert_allclose(whole.score, score, atol=1e-6 * np.abs(whole.score).max())
-    np.testing.assert_allclose(whole.hessian, hessian, atol=1e-6 * np.abs(whole.hessian).max())
-
-
 def test_places_without_a_shape_have_no_likelihood():
     given = posed("2 normals", 2, "max")
     natural = place(given.problem)
@@ -167,21 +117,6 @@ def test_sums_are_the_same_to_the_last_bit_on_any_number_of_threads():
         assert one.loglik == other.loglik
         assert np.array_equal(one.score, other.score)
         assert np.array_equal(one.hessian, other.hessian)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("name", ["2 normals", "student", "logistic"])
-def test_compiled_kernels_give_the_same_fit(name, without_compiled_kernels):
-    def fit():
-        return ss.fit("y ~ x + z", table("max"), alternatives=2, noise=NOISES[name])
-
-    fused = fit()
-    without_compiled_kernels()
-    plain = fit()
-    assert fused.engine.batch.backend == "fused" and plain.engine.batch.backend == "joint"
-    np.testing.assert_allclose(fused.params, plain.params, rtol=FIT, atol=FIT)
-    np.testing.assert_allclose(fused.bse, plain.bse, rtol=1e-6)
-    assert fused.llf == pytest.approx(plain.llf, rel=1e-11)
 
 
 def test_the_log_likelihood_is_that_of_the_parameters_where_a_fit_did_not_converge():

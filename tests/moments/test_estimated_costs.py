@@ -78,18 +78,3 @@ def test_costs_that_are_estimated_are_counted_as_known_ones_are(name: str) -> No
             slope[:, place], differences, rtol=1e-4, atol=1e-4 * np.abs(slope).max(),
             err_msg=name_of,
         )  # fmt: skip
-
-
-def test_chances_under_estimated_costs_and_laplace_noise_are_those_of_draws() -> None:
-    fit = ss.fit(
-        "y ~ x", made(2, "max"), chosen="j", noise=Independent(shape="laplace"), cost={"b": "~ z"}
-    )
-    rows = fit.table.head(3)
-    rng = np.random.default_rng(0)
-    means, scales = fit.predict(rows).to_numpy(), fit.scales.to_numpy()
-    latent = means[:, None] + scales * rng.laplace(size=(3, 200_000, 2))
-    cost = fit.params["b"]["cost: z"] * rows["z"].to_numpy()
-    cost = cost + fit.params["b"]["cost: Intercept"]
-    first = latent[..., 0] > latent[..., 1] - cost[:, None]
-    # A share of 200,000 draws has an error of a thousandth.
-    np.testing.assert_allclose(fit.predict(rows, kind="chance")["a"], first.mean(axis=1), atol=5e-3)

@@ -11,7 +11,7 @@ from selfselect.moments._expectations import expectations
 from selfselect.noises.shapes._mixture import MixtureShape
 from selfselect.noises.shapes._student import student_shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData
+from selfselect.rules import Maximum, Ranked, RowData
 
 QUADRATURE = 1e-8
 """Ten nodes a piece, on pieces of up to six standard deviations, err by 1e-9 at most."""
@@ -20,21 +20,6 @@ MEANS = 3e-5
 """In scales. Means divide by the chance of what is seen, down to 1e-12."""
 
 NOTHING = RowData()
-
-
-def test_two_alternatives_have_the_closed_form():
-    rng = np.random.default_rng(0)
-    means, scales = rng.normal(0, 2, (200, 2)), np.array([0.7, 1.9])
-    spread = np.hypot(*scales)
-    gap = (means[:, 0] - means[:, 1]) / spread
-    found = expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
-    np.testing.assert_allclose(found.chance[:, 0], norm.cdf(gap), atol=QUADRATURE)
-    largest = means[:, 0] * norm.cdf(gap) + means[:, 1] * norm.cdf(-gap) + spread * norm.pdf(gap)
-    np.testing.assert_allclose(found.outcome, largest, atol=10 * QUADRATURE)
-    given = means[:, 0] + scales[0] ** 2 / spread * norm.pdf(gap) / norm.cdf(gap)
-    np.testing.assert_allclose(found.given_seen[:, 0, 0], given, atol=MEANS)
-    other = means[:, 1] - scales[1] ** 2 / spread * norm.pdf(gap) / norm.cdf(gap)
-    np.testing.assert_allclose(found.given_seen[:, 1, 0], other, atol=MEANS)
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 1e-2, 0.1, 1.0, 10.0, 1e3])
@@ -69,57 +54,6 @@ def test_five_alternatives_agree_with_adaptive_quadrature(spread):
             assert found.chance[i, j] == pytest.approx(wanted, abs=QUADRATURE)
 
 
-RULES = {
-    "max": Maximum(),
-    "min": Minimum(),
-    "exp": MonotoneArgmax(["exp", "identity", np.arcsinh]),
-    "mixed": MonotoneArgmax(["negative", 1.5, np.cbrt]),
-    "logistic": MonotoneArgmax(["logistic", "identity", 0.5]),
-}
-
-
-@pytest.mark.parametrize("known", [False, True], ids=["plain", "known"])
-@pytest.mark.parametrize("name", sorted(RULES))
-def test_expectations_agree_with_a_large_simulation(name, known):
-    rule, n_draws = RULES[name], 400_000
-    means, scales = np.array([[0.2, 0.5, -0.3]]), np.array([0.8, 1.2, 1.0])
-    row = RowData()
-    if known:
-        row = RowData(np.array([[0.0, 0.6, -0.4]]), np.array([[True, True, False]]))
-    found = expectations(rule, means, scales, row, [NORMAL] * means.shape[1])
-    latent = means + scales * np.random.default_rng(5).standard_normal((n_draws, 3))
-    chosen = rule.choose(latent, row.take(np.zeros(n_draws, dtype=int)))
-    outcome = latent[np.arange(n_draws), chosen]
-    # Five standard errors of the simulation.
-    share = np.bincount(chosen, minlength=3) / n_draws
-    assert np.abs(found.chance[0] - share).max() < 5 * 0.5 / np.sqrt(n_draws)
-    assert abs(found.outcome[0] - outcome.mean()) < 5 * outcome.std() / np.sqrt(n_draws)
-    for seen in np.flatnonzero(share):
-        rows = latent[chosen == seen]
-        error = 5 * rows.std(axis=0) / np.sqrt(len(rows))
-        assert (np.abs(found.given_seen[0, :, seen] - rows.mean(axis=0)) < error).all()
-    assert np.isnan(found.given_seen[0, :, share == 0]).all()
-
-
-def test_chances_add_up_to_one_and_means_to_the_mean():
-    rng = np.random.default_rng(2)
-    means, scales = rng.normal(0, 2, (300, 4)), np.array([0.5, 1.0, 2.0, 4.0])
-    found = expectations(Minimum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
-    np.testing.assert_allclose(found.chance.sum(axis=1), 1.0, rtol=1e-12)
-    total = (np.nan_to_num(found.given_seen) * found.chance[:, None, :]).sum(axis=2)
-    np.testing.assert_allclose(total, means, atol=1e-5)
-
-
-def test_a_constant_added_to_all_costs_changes_nothing():
-    rng = np.random.default_rng(3)
-    means, scales = rng.normal(0, 1, (50, 3)), np.array([1.0, 0.6, 1.4])
-    costs = rng.normal(0, 1, (50, 3))
-    for rule in (Maximum(), Minimum(), MonotoneArgmax(["exp", "exp", "identity"])):
-        one = expectations(rule, means, scales, RowData(costs), [NORMAL] * means.shape[1])
-        other = expectations(rule, means, scales, RowData(costs + 3.0), [NORMAL] * means.shape[1])
-        np.testing.assert_allclose(one.chance, other.chance, atol=1e-12)
-
-
 @pytest.mark.parametrize("gap", [5.0, 6.0, 7.0, 8.0, 10.0, 20.0, 200.0])
 @pytest.mark.parametrize("ratio", [0.01, 1.0, 100.0])
 def test_the_mean_of_what_is_next_to_impossible_is_right_or_missing(gap, ratio):
@@ -148,34 +82,6 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
         expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1]).chance,
         rtol=1e-11,  # that of the pieces its range is cut into
     )
-
-
-@pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_expectations_of_ranks_agree_with_a_large_simulation(rank):
-    n_draws = 400_000
-    means, scales = np.array([[0.2, 0.5, -0.3, 0.0]]), np.array([0.8, 1.2, 1.0, 0.4])
-    found = expectations(Ranked(rank), means, scales, NOTHING, [NORMAL] * means.shape[1])
-    latent = means + scales * np.random.default_rng(6).standard_normal((n_draws, 4))
-    chosen = Ranked(rank).choose(latent)
-    outcome = latent[np.arange(n_draws), chosen]
-    # Five standard errors of the simulation.
-    share = np.bincount(chosen, minlength=4) / n_draws
-    assert np.abs(found.chance[0] - share).max() < 5 * 0.5 / np.sqrt(n_draws)
-    assert abs(found.outcome[0] - outcome.mean()) < 5 * outcome.std() / np.sqrt(n_draws)
-    for seen in range(4):
-        rows = latent[chosen == seen]
-        error = 5 * rows.std(axis=0) / np.sqrt(len(rows))
-        assert (np.abs(found.given_seen[0, :, seen] - rows.mean(axis=0)) < error).all()
-
-
-def test_extreme_ranks_have_the_expectations_of_boxes():
-    rng = np.random.default_rng(7)
-    means, scales = rng.normal(0, 2, (40, 3)), np.array([0.5, 1.0, 3.0])
-    for rank, rule in ((1, Maximum()), (3, Minimum())):
-        ranked = expectations(Ranked(rank), means, scales, NOTHING, [NORMAL] * means.shape[1])
-        boxed = expectations(rule, means, scales, NOTHING, [NORMAL] * means.shape[1])
-        np.testing.assert_allclose(ranked.chance, boxed.chance, atol=QUADRATURE)
-        np.testing.assert_allclose(ranked.outcome, boxed.outcome, atol=1e-6)
 
 
 def test_the_ranks_share_out_every_alternative():

@@ -1,4 +1,4 @@
-"""Moments of levels whose logarithm was modelled, against draws of the model."""
+"""Moments of levels whose logarithm was modelled: shifts, and how many passes they take."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from selfselect.moments.choose import moments_of as choose_moments
 from selfselect.moments.mixed import LevelMoments, Logarithm
 
 DRAWS = 20_000
-SIMULATED = 0.02
-"""Relative error of means of so many draws of levels that spread by about their mean."""
 
 
 @pytest.fixture(scope="module")
@@ -36,29 +34,6 @@ def fit(request: pytest.FixtureRequest, table: pd.DataFrame) -> Any:
 
 def moments_of(fit: Any, rate: float, offset: float) -> LevelMoments:
     return LevelMoments(fit.problem, fit.problem.ordered_rule, Logarithm("wage", rate, offset))
-
-
-def test_levels_among_those_who_choose_are_those_of_draws(fit: Any, table: pd.DataFrame) -> None:
-    row = table.iloc[[3]]
-    drawn = fit.simulate(pd.concat([row] * DRAWS, ignore_index=True), seed=1)
-    found = moments_of(fit, 0.5, 0.0).expectations(fit.values, fit.rows.take(slice(3, 4)))
-    levels = np.exp(0.5 * drawn["y"].to_numpy())
-    assert found.outcome.item() == pytest.approx(levels.mean(), rel=SIMULATED)
-    for place, label in enumerate(("a", "b")):
-        own = (drawn["job"] == label).to_numpy()
-        assert found.chance[0, place] == pytest.approx(own.mean(), abs=SIMULATED)
-        assert found.given_seen[0, place, place] == pytest.approx(levels[own].mean(), rel=SIMULATED)
-
-
-def test_levels_of_log1p_are_lower_by_one_in_every_group(fit: Any) -> None:
-    plain, lower = moments_of(fit, 1.0, 0.0), moments_of(fit, 1.0, 1.0)
-    rows = fit.rows.take(slice(0, 50))
-    one, other = (moments.expectations(fit.values, rows) for moments in (plain, lower))
-    np.testing.assert_array_equal(other.chance, one.chance)
-    np.testing.assert_allclose(other.outcome, one.outcome - 1.0, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(other.given_seen, one.given_seen - 1.0, rtol=1e-12, atol=1e-12)
-    means = [moments.latent(fit.values, rows) for moments in (plain, lower)]
-    np.testing.assert_allclose(means[1], means[0] - 1.0, rtol=1e-12, atol=1e-12)
 
 
 SHIFTED = {

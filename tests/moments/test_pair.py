@@ -1,4 +1,4 @@
-"""Two jointly normal outcomes in closed form, against quadrature over atoms and against draws."""
+"""Two jointly normal outcomes in closed form, against quadrature over atoms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.moments.base import covariance_of_rows, latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.moments.joint import JointMoments, PairMoments
 from selfselect.moments.margins import MarginMoments
@@ -18,10 +17,6 @@ from selfselect.noises import Correlated, Independent, SharedShock
 QUADRATURE = 1e-6
 """Error of the quadrature that the closed form is compared with."""
 
-DRAWS = 200_000
-
-SIX_ERRORS = 6.0
-"""Of a simulated mean."""
 
 MODELS = {
     "correlated": {"noise": Correlated(0.4)},
@@ -83,46 +78,6 @@ def test_slopes_of_averages_agree_with_quadrature(fitted):
     wanted_cells, wanted = other.cells_and_slope(result.values, rows, weights)
     np.testing.assert_allclose(cells, wanted_cells, atol=QUADRATURE)
     np.testing.assert_allclose(slope, wanted, atol=1e-4 * np.abs(wanted).max())
-
-
-@pytest.mark.parametrize("unit", [1.0, 1e4])
-def test_slopes_in_moving_scales_agree_with_quadrature_in_every_unit(table, unit):
-    data = table.assign(size=unit * table["z"])
-    noise = Correlated("~ size", correlation=0.4)
-    posed = ss.pose("y ~ x", data, chosen="j", noise=noise)
-    layout, rows = posed.problem.layout, posed.engine.rows.take(slice(40))
-    report = layout.report(posed.first_guess() + 0.1)
-    moments = moments_of(posed.problem)
-    assert type(moments) is PairMoments
-    other, weights = JointMoments(moments.problem, moments.rule), np.full(len(rows), 1 / len(rows))
-    found, wanted = (
-        one.cells_and_slope(report.values, rows, weights)[1] for one in (moments, other)
-    )
-    each = [unit if term == "log scale: size" else 1.0 for _, term in report.labels]
-    np.testing.assert_allclose(found / each, wanted / each, atol=10 * QUADRATURE)
-
-
-@pytest.mark.parametrize("rule", ["max", "min"])
-def test_means_are_those_of_draws(table, rule):
-    result = ss.fit("y ~ x", table, chosen="j", noise=Correlated(0.4))
-    under = ss.rules.Maximum() if rule == "max" else ss.rules.Minimum()
-    moments = moments_of(result.problem, under)
-    chances = moments.expectations(result.values, result.rows).chance
-    rows = result.rows.take(np.flatnonzero(chances.min(axis=1) > 0.1)[:2])
-    found = moments.expectations(result.values, rows)
-    means = latent_means(result.problem, result.values, rows)
-    covariance = covariance_of_rows(result.problem, result.values, rows)[0]
-    draws = np.random.default_rng(0).multivariate_normal(np.zeros(2), covariance, DRAWS)
-    for row in range(2):
-        latent = means[row] + draws
-        picked = (latent if rule == "max" else -latent).argmax(axis=1)
-        for chosen in (0, 1):
-            own = latent[picked == chosen]
-            assert len(own) / DRAWS == pytest.approx(found.chance[row, chosen], abs=0.006)
-            error = own.std() / np.sqrt(len(own))
-            np.testing.assert_allclose(
-                own.mean(axis=0), found.given_seen[row, :, chosen], atol=SIX_ERRORS * error
-            )
 
 
 def test_noise_that_is_not_jointly_normal_is_not_taken_for_it(table):

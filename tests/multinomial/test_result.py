@@ -167,6 +167,17 @@ def test_least_squares_beside_estimates_has_the_unit_of_covariates(
         np.testing.assert_allclose(there[column] * size, here[column], rtol=1e-6)
 
 
+@pytest.mark.parametrize("weights", [1, 3])
+def test_least_squares_beside_estimates_counts_repeated_rows(
+    table: pd.DataFrame, weights: int
+) -> None:
+    few = table.iloc[:400].assign(n=np.where(np.arange(400) % 3, 1, weights))
+    weighted = fitted(few, weights="n", weights_kind="frequency").compare().table
+    repeated = fitted(few.loc[few.index.repeat(few["n"])]).compare().table
+    for column in ("naive", "naive_se"):
+        np.testing.assert_allclose(weighted[column], repeated[column], rtol=1e-8)
+
+
 def test_estimates_stand_beside_least_squares_and_the_roy_model(
     dmf1: ss.MultinomialResult, table: pd.DataFrame
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,24 +16,8 @@ from selfselect.noises import Independent
 from selfselect.noises.shapes.logistic import SHAPE
 from selfselect.solvers import MaximumLikelihood, MonteCarloNewton, ProjectedSGD
 
-REFERENCE = Path(__file__).parent.parent / "reference"
-
 LOGISTIC = Independent(shape="logistic")
 
-STEP = 1e-5
-DIFFERENCE = 1e-6
-"""Central differences with that step, relative to the largest entry."""
-
-EXACT = 1e-9
-"""What quadrature owes to brute force."""
-
-SURVREG = 1e-6
-"""Both stop at the same optimum; survreg's own tolerance leaves some eight digits."""
-
-MONTE_CARLO = 5.0
-"""Standard errors by which one of a few dozen simulated means may be off."""
-
-DRAWS = 400_000
 
 COEFFICIENTS = {
     "a": {"Intercept": 1.0, "x": 1.0, "z": 0.5},
@@ -65,16 +47,6 @@ def result(data):
     return ss.fit("outcome ~ x + z", data, chosen="chosen", noise=LOGISTIC)
 
 
-def drawn_outcomes(means, scales, seed=2):
-    """Draw latent outcomes (draws, k) of one row, from NumPy's own logistic distribution."""
-    rng = np.random.default_rng(seed)
-    return means + rng.logistic(size=(DRAWS, len(means))) * scales
-
-
-def assert_mean(expected, draws):
-    assert abs(draws.mean() - expected) < MONTE_CARLO * draws.std() / np.sqrt(len(draws))
-
-
 # the shape
 
 
@@ -89,91 +61,6 @@ def test_its_tails_stay_exact_at_any_distance():
     left = np.array([-40.0, -300.0, -700.0])
     np.testing.assert_allclose(SHAPE.partial_mean(left), (left - 1.0) * np.exp(left), rtol=1e-12)
     np.testing.assert_array_equal(SHAPE.partial_mean(-left), SHAPE.partial_mean(left))
-
-
-# likelihoods
-
-
-# predictions and effects
-
-
-def test_predictions_with_estimated_costs_are_what_simulation_says(data):
-    fit = ss.fit("outcome ~ x + z", data, noise=LOGISTIC, chosen="chosen", cost={"a": "~ z"})
-    new = pd.DataFrame({"x": [0.3], "z": [0.5]})
-    latent = drawn_outcomes(fit.predict(new).to_numpy()[0], fit.scales.to_numpy())
-    net = latent[:, 0] - fit.params["a", "cost: Intercept"] - 0.5 * fit.params["a", "cost: z"]
-    own = net > latent[:, 1]
-    assert_mean(fit.predict(new, kind="chance")["a"].iloc[0], own)
-    given = fit.predict(new, kind="given_seen")
-    for j, label in enumerate("ab"):
-        assert_mean(given[label, "a"].iloc[0], latent[own, j])
-        assert_mean(given[label, "b"].iloc[0], latent[~own, j])
-
-
-@pytest.fixture(scope="module")
-def world(result):
-    """Latent outcomes of 400 draws for every row of the fit, at its estimates."""
-    means = np.tile(result.predict().to_numpy(), (400, 1))
-    noise = np.random.default_rng(5).logistic(size=means.shape)
-    return means + noise * result.scales.to_numpy()
-
-
-def assert_close(table, name, values):
-    """Compare an effect with draws; rows are those of the fit, so their sampling does not count."""
-    error = MONTE_CARLO * values.std() / np.sqrt(len(values))
-    assert abs(float(table[name]) - values.mean()) < error
-
-
-def test_effects_are_what_simulation_says(result, world):
-    own = world[:, 0] > world[:, 1]
-    gain = world[:, 0] - world[:, 1]
-    effects = result.treatment_effects("a", "b").table.set_index("effect")["estimate"]
-    for name, group in (("ATE", own | True), ("ATT", own), ("ATU", ~own)):
-        assert_close(effects, name, gain[group])
-    means = result.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    assert_close(means, ("a", "b"), world[own, 1])
-    parts = result.decompose("a", "b").table.set_index("part")["estimate"]
-    gap = world[own, 0].mean() - world[~own, 1].mean()
-    assert parts["gap under the model"] == pytest.approx(gap, abs=0.02)
-
-
-def test_gains_are_draws_of_logistic_noise(result, world):
-    gain = world[:, 0] - world[:, 1]
-    table = result.gains("a", "b", quantiles=[0.05, 0.95], seed=1).table
-    everyone = table[table["group"] == "everyone"].set_index("quantity")
-    for quantity, wanted in (
-        ("std", gain.std()),
-        ("quantile 0.05", np.quantile(gain, 0.05)),
-        ("quantile 0.95", np.quantile(gain, 0.95)),
-    ):
-        found = everyone.loc[quantity]
-        assert abs(found["estimate"] - wanted) < MONTE_CARLO * (found["mc_error"] + 0.005)
-
-
-def test_counterfactuals_and_policies_are_what_simulation_says(result, world):
-    own = world[:, 0] > world[:, 1]
-    subsidised = result.counterfactual(subsidy={"a": 1.0})
-    after = world[:, 0] + 1.0 > world[:, 1]
-    shares = subsidised.shares.table.set_index(["when", "alternative"])["estimate"]
-    assert_close(shares, ("after", "a"), after)
-    outcomes = subsidised.outcomes.table.set_index(["quantity", "when"])["estimate"]
-    assert_close(outcomes, ("mean outcome", "after"), np.where(after, world[:, 0], world[:, 1]))
-    closed = result.counterfactual(close=["a"]).outcomes.table
-    closed = closed.set_index(["quantity", "when"])["estimate"]
-    assert_close(closed, ("mean outcome", "after"), world[:, 1])
-    value = result.policy().value.table.set_index("quantity")["estimate"]
-    assert_close(value, "expert", np.where(own, world[:, 0], world[:, 1]))
-    best = np.tile(result.predict().to_numpy().argmax(axis=1), 400)
-    assert_close(value, "policy", world[np.arange(len(world)), best])
-
-
-def test_marginal_effects_are_differences_of_chances(result):
-    table = result.marginal_effects("x").table.set_index("alternative")["estimate"]
-    up, down = (
-        result.predict(result.table.assign(x=result.table["x"] + way), kind="chance").mean()
-        for way in (STEP, -STEP)
-    )
-    np.testing.assert_allclose(table, (up - down) / (2 * STEP), rtol=1e-5)
 
 
 # what belongs to a fit
@@ -193,16 +80,6 @@ def test_residuals_are_means_of_the_noise(result):
     other = a[each, 1 - chosen]
     wanted = other - np.logaddexp(0.0, other) / expit(other)
     np.testing.assert_allclose(residuals[each, 1 - chosen], wanted, rtol=1e-9)
-
-
-def test_residuals_are_the_same_where_alternatives_are_joined(data, result):
-    """A cost that is estimated near zero changes little of what a row says of the noise."""
-    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=LOGISTIC, cost={"a": "~ z - 1"})
-    alone, joined = (
-        row_terms(one.problem, one.problem.layout.natural(one.solution.free), one.engine.batch)
-        for one in (result, fit)
-    )
-    assert np.corrcoef(alone.residual.ravel(), joined.residual.ravel())[0, 1] > 0.999
 
 
 def test_independence_is_tested_with_its_size_where_rows_come_in_clusters():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,9 @@ from scipy.optimize import linprog
 import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
-from selfselect.likelihoods import Batch, evaluate, row_terms
+from selfselect.likelihoods import row_terms
 from selfselect.noises import Independent
 from selfselect.noises.shapes import find_shape
-from selfselect.rules import Maximum
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 
@@ -31,8 +29,6 @@ DISTRIBUTIONS = {
 SMOOTH = ["gumbel", "gumbel_min", "logistic"]
 
 STEP = 1e-5
-DIFFERENCE = 1e-6
-"""Central differences with that step, relative to the largest entry."""
 
 EXACT = 1e-9
 """What quadrature owes to brute force."""
@@ -40,8 +36,6 @@ EXACT = 1e-9
 SURVREG = 1e-6
 """Both stop at the same optimum; survreg's own tolerance leaves some eight digits."""
 
-MONTE_CARLO = 5.0
-"""Standard errors by which one of a few dozen simulated means may be off."""
 
 COEFFICIENTS = {
     "a": {"Intercept": 1.0, "x": 1.0, "z": 0.5},
@@ -150,24 +144,6 @@ def test_the_mean_of_a_far_tail_keeps_its_digits():
 # likelihoods
 
 
-def differences(function, at):
-    columns = []
-    for i in range(len(at)):
-        move = STEP * (np.arange(len(at)) == i)
-        columns.append((function(at + move) - function(at - move)) / (2 * STEP))
-    return np.array(columns).T
-
-
-def assert_derivatives(problem, natural, batch, *, kinks=False):
-    found = evaluate(problem, natural, batch)
-    score = differences(lambda at: evaluate(problem, at, batch).loglik, natural)
-    hessian = differences(lambda at: evaluate(problem, at, batch).score, natural)
-    np.testing.assert_allclose(found.score, score, atol=DIFFERENCE * np.abs(score).max())
-    # A Laplace tail has a second derivative that jumps, within a step of some rows.
-    close = (1e-2 if kinks else DIFFERENCE) * np.abs(hessian).max()
-    np.testing.assert_allclose(found.hessian, hessian, atol=close)
-
-
 def test_terms_of_every_status_have_their_derivatives(shape):
     status = np.array([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN] * 3, dtype=np.int8)
     rng = np.random.default_rng(3)
@@ -191,24 +167,6 @@ def test_terms_of_every_status_have_their_derivatives(shape):
     assert_slope(here.curvature_gh, by_h, "residual")
     assert_slope(here.curvature_hh, by_h, "score_h")
     assert not here.loglik[status == UNKNOWN].any()
-
-
-class Band(Maximum):
-    """The others lie below the chosen one, but by no more than three."""
-
-    def bounds(self, _chosen, outcome, *_):
-        upper = np.broadcast_to(outcome[:, None], (len(outcome), 2))
-        return upper - 3.0, upper
-
-
-@pytest.mark.parametrize("rule", [Maximum(), ss.rules.Minimum(), Band()], ids=repr)
-def test_the_likelihood_has_its_derivatives(name, result, rule):
-    # A Laplace row within a step of its kink would have a difference of its own.
-    noise = result.problem.noise.softened(1.0)
-    problem = replace(result.problem, rule=rule, noise=noise)
-    batch = Batch(result.rows, problem.likelihood.observe(result.rows))
-    natural = problem.layout.natural(result.solution.free) * 1.05
-    assert_derivatives(problem, natural, batch.take(slice(0, 150)), kinks=name == "laplace")
 
 
 @pytest.mark.parametrize("rule", ["max", "min"])
@@ -344,53 +302,6 @@ def test_fits_that_join_alternatives_find_the_truth(joint):
     assert (np.abs(estimates[8:]) < 4.0 * errors[8:]).all()  # costs, which are zero
 
 
-def test_likelihoods_that_join_alternatives_have_their_derivatives(name, joint):
-    problem = replace(joint.problem, noise=joint.problem.noise.softened(1.0))
-    natural = problem.layout.natural(joint.solution.free) * 1.1
-    batch = joint.engine.batch.take(slice(0, 300))
-    assert_derivatives(problem, natural, batch, kinks=name == "laplace")
-
-
-@pytest.mark.parametrize("rule", ["max", "min"])
-def test_the_unknown_index_adds_up_all_that_may_have_been(name, rule):
-    """A shape that is not symmetric is not mirrored with the rule."""
-    data = simulated(name, rule=rule)
-    posed = ss.pose("outcome ~ x + z", data, alternatives=2, rule=rule,
-                    noise=Independent(shape=name))  # fmt: skip
-    problem, engine = posed.problem, posed.engine
-    natural = problem.layout.natural(problem.layout.read(np.array(TRUTH)))
-    design = np.column_stack([np.ones(len(data)), data["x"], data["z"]])
-    law, scales = DISTRIBUTIONS[name], np.array([1.0, 0.7])
-    means = design @ np.array(TRUTH).reshape(2, 4)[:, :3].T
-    a = (data["outcome"].to_numpy()[:, None] - means) / scales
-    density, beyond = law.pdf(a) / scales, law.cdf(a) if rule == "max" else law.sf(a)
-    wanted = np.log(density[:, 0] * beyond[:, 1] + density[:, 1] * beyond[:, 0]).sum()
-    assert evaluate(problem, natural, engine.batch).loglik == pytest.approx(wanted, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_rows_without_an_outcome_are_integrated_exactly(name):
-    data = simulated(name)
-    fit = ss.fit("outcome ~ x + z", partly_recorded(data), noise=Independent(shape=name), seed=1,
-                 **KINDS["partly recorded"])  # fmt: skip
-    natural = fit.problem.layout.natural(fit.solution.free)
-    found = row_terms(fit.problem, natural, fit.engine.batch).loglik
-    means, scales = fit.predict().to_numpy(), fit.scales.to_numpy()
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    law = DISTRIBUTIONS[name]
-    for row in (3, 25, 35, 45):
-        own = 0 if data["chosen"][row] == "a" else 1
-        low, high = (max(means[row, own] - 40.0, 0.5 if 20 <= row <= 40 else -np.inf),
-                     min(means[row, own] + 40.0, 2.0 if 30 <= row <= 50 else np.inf))  # fmt: skip
-        edges = np.linspace(low, high, 401)
-        half = 0.5 * np.diff(edges)
-        y = (edges[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
-        a = (y[:, None] - means[row]) / scales
-        density = law.pdf(a[:, own]) / scales[own] * law.cdf(a[:, 1 - own])
-        wanted = np.log((half[:, None] * weights).ravel() @ density)
-        assert found[row] == pytest.approx(wanted, abs=EXACT)
-
-
 @pytest.mark.parametrize("name", SMOOTH)
 def test_limits_far_out_in_either_tail_are_integrated(name):
     data = simulated(name).assign(low=np.nan, high=np.nan)
@@ -447,106 +358,7 @@ def test_gumbel_choices_are_a_multinomial_logit_with_a_log_sum_mean():
     np.testing.assert_allclose(shares, chance.mean(axis=0), atol=EXACT)
 
 
-# predictions and effects
-
-
-def test_predictions_are_what_brute_force_gives(name, shape, result):
-    new = pd.DataFrame({"x": [-1.0, 0.2, 2.5], "z": [0.5, -2.0, 1.0]})
-    means, scales = result.predict(new).to_numpy(), result.scales.to_numpy()
-    chance = result.predict(new, kind="chance").to_numpy()
-    outcome = result.predict(new, kind="outcome").to_numpy()
-    given = result.predict(new, kind="given_seen").to_numpy().reshape(3, 2, 2)
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    law = DISTRIBUTIONS[name]
-    for row in range(3):
-        total = 0.0
-        for own, other in ((0, 1), (1, 0)):
-            reach = np.linspace(means[row, own] - 45.0, means[row, own] + 45.0, 801)
-            edges = np.sort(np.concatenate([reach, means[row]]))
-            half = 0.5 * np.diff(edges)
-            y = (edges[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
-            a = (y[:, None] - means[row]) / scales
-            weight = (half[:, None] * weights).ravel() / scales[own] * law.pdf(a[:, own])
-            below = law.cdf(a[:, other])
-            beneath = means[row, other] * below + scales[other] * shape.partial_mean(a[:, other])
-            share = weight @ below
-            total += weight @ (below * y)
-            assert chance[row, own] == pytest.approx(share, abs=EXACT)
-            assert given[row, own, own] == pytest.approx(weight @ (below * y) / share, abs=EXACT)
-            assert given[row, other, own] == pytest.approx(weight @ beneath / share, abs=EXACT)
-        assert outcome[row] == pytest.approx(total, abs=EXACT)
-
-
-@pytest.fixture(scope="module")
-def world(name, result):
-    """Latent outcomes of 400 draws for every row of the fit, at its estimates."""
-    means = np.tile(result.predict().to_numpy(), (400, 1))
-    noise = DISTRIBUTIONS[name].rvs(means.shape, random_state=np.random.default_rng(5))
-    return means + noise * result.scales.to_numpy()
-
-
-def assert_close(table, name, values):
-    error = MONTE_CARLO * values.std() / np.sqrt(len(values))
-    assert abs(float(table[name]) - values.mean()) < error
-
-
-def test_effects_are_what_simulation_says(result, world):
-    own = world[:, 0] > world[:, 1]
-    gain = world[:, 0] - world[:, 1]
-    effects = result.treatment_effects("a", "b").table.set_index("effect")["estimate"]
-    for name, group in (("ATE", own | True), ("ATT", own), ("ATU", ~own)):
-        assert_close(effects, name, gain[group])
-    subsidised = result.counterfactual(subsidy={"a": 1.0})
-    after = world[:, 0] + 1.0 > world[:, 1]
-    shares = subsidised.shares.table.set_index(["when", "alternative"])["estimate"]
-    assert_close(shares, ("after", "a"), after)
-    outcomes = subsidised.outcomes.table.set_index(["quantity", "when"])["estimate"]
-    assert_close(outcomes, ("mean outcome", "after"), np.where(after, world[:, 0], world[:, 1]))
-
-
-def test_effects_of_a_smallest_outcome_are_what_simulation_says(name):
-    noise = Independent(shape=name)
-    fit = ss.fit("outcome ~ x + z", simulated(name, rule="min"), chosen="chosen", rule="min",
-                 noise=noise)  # fmt: skip
-    means = np.tile(fit.predict().to_numpy(), (400, 1))
-    draws = DISTRIBUTIONS[name].rvs(means.shape, random_state=np.random.default_rng(5))
-    latent = means + draws * fit.scales.to_numpy()
-    own, gain = latent[:, 0] < latent[:, 1], latent[:, 0] - latent[:, 1]
-    effects = fit.treatment_effects("a", "b").table.set_index("effect")["estimate"]
-    for effect, group in (("ATE", own | True), ("ATT", own), ("ATU", ~own)):
-        assert_close(effects, effect, gain[group])
-
-
-def test_derivatives_of_effects_are_right(name, result):
-    """Standard errors by the delta method are those of differences of the estimate itself."""
-    if name == "gumbel":
-        pytest.skip("it is the mirror image of gumbel_min")
-    few = result.table.iloc[:60]
-    found = result.treatment_effects("a", "b", few, covariates="fixed").table
-    problem, values = result.problem, result.values
-
-    def at(moved):
-        solution = replace(result.solution, free=problem.layout.read(moved))
-        table = replace(result, solution=solution).treatment_effects("a", "b", few).table
-        return table["estimate"].to_numpy()
-
-    steps = 1e-4 * np.eye(len(values))
-    slopes = np.array([(at(values + one) - at(values - one)) / 2e-4 for one in steps]).T
-    errors = np.sqrt(np.diag(slopes @ result.covariance.matrix @ slopes.T))
-    np.testing.assert_allclose(found["std_error"], errors, rtol=1e-5)
-
-
 # what belongs to a fit
-
-
-def test_weights_are_repeated_rows(name, data):
-    noise = Independent(shape=name)
-    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise, weights="count")
-    table = data.loc[data.index.repeat(data["count"])].reset_index(drop=True)
-    long = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=noise)
-    assert fit.llf == pytest.approx(long.llf, rel=1e-9)
-    np.testing.assert_allclose(fit.params, long.params, atol=1e-6)
-    np.testing.assert_allclose(fit.bse, long.bse, rtol=1e-4)
 
 
 def test_clusters_add_up_their_scores(name, data, result):
@@ -560,43 +372,6 @@ def test_clusters_add_up_their_scores(name, data, result):
     plain = np.sqrt(np.diag(jacobian @ inverse @ towns.T @ towns @ inverse @ jacobian.T))
     np.testing.assert_allclose(fit.bse, plain, rtol=0.1)
     np.testing.assert_array_equal(fit.params, result.params)
-
-
-def test_shared_coefficients_and_costs_that_are_known(name, data):
-    noise = Independent("common", shape=name)
-    shared = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise, shared=["z"])
-    apart = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise)
-    assert shared.converged
-    assert shared.llf < apart.llf
-    assert ("(common)", "z") in shared.params.index
-    rule = ss.rules.Maximum(cost={"a": 0.3})
-    priced = simulated(name, rule=rule)
-    fit = ss.fit(
-        "outcome ~ x + z", priced, chosen="chosen", rule=rule, noise=Independent(shape=name)
-    )
-    assert fit.converged
-    assert (np.abs(fit.params - TRUTH) < 5.0 * fit.bse).all()
-
-
-def test_parquet_files_give_the_same_fit(name, data, result, tmp_path):
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    data.iloc[:250].to_parquet(tmp_path / "1.parquet")
-    data.iloc[250:].to_parquet(tmp_path / "2.parquet")
-    fit = ss.fit("outcome ~ x + z", f"{tmp_path}/*.parquet", chosen="chosen",
-                 noise=Independent(shape=name))  # fmt: skip
-    np.testing.assert_allclose(fit.params, result.params, atol=1e-7)
-    np.testing.assert_allclose(fit.bse, result.bse, rtol=1e-6)
-
-
-def test_a_saved_fit_is_the_same_fit(name, result, tmp_path):
-    result.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    assert loaded.problem.noise == Independent(shape=name)
-    assert str(loaded.summary()) == str(result.summary())
-    new = pd.DataFrame({"x": [0.1], "z": [2.0]})
-    np.testing.assert_array_equal(
-        loaded.predict(new, kind="given_seen"), result.predict(new, kind="given_seen")
-    )
 
 
 def test_residuals_and_quantiles_are_those_of_the_shape(shape, result):

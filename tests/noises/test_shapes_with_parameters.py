@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import mpmath
 import numpy as np
 import pandas as pd
@@ -13,7 +11,7 @@ from scipy import stats
 import selfselect as ss
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.kernels.mixture import mixture_terms
-from selfselect.likelihoods import Batch, evaluate, row_terms
+from selfselect.likelihoods import row_terms
 from selfselect.moments._expectations import expectations
 from selfselect.noises import Independent, Mixture, Student
 from selfselect.noises.shapes._mixture import MixtureFamily, MixtureShape
@@ -21,14 +19,10 @@ from selfselect.noises.shapes._student import StudentFamily, student_shape
 from selfselect.rules import Maximum, Minimum, RowData
 
 STEP = 1e-5
-DIFFERENCE = 1e-6
-"""Central differences with that step, relative to the largest entry."""
 
 EXACT = 1e-9
 """What quadrature owes to brute force."""
 
-MONTE_CARLO = 5.0
-"""Standard errors by which one of a few dozen simulated means may be off."""
 
 WEIGHTS = np.array([[1.0, 1.0, 0.5], [0.5, -0.5, 1.0]])
 SCALES = np.array([1.0, 0.7])
@@ -60,12 +54,6 @@ NOISES = {
     "mixtures": Mixture(2, each=True),
     "student": Student(),
     "known student": Student(5),
-}
-PARAMETERS = {
-    "mixture": [0.3, 0.5, 1.2],
-    "mixtures": [0.3, 0.5, 1.2, 0.2, -0.4, 1.4],
-    "student": [4.7],
-    "known student": [],
 }
 
 
@@ -231,56 +219,6 @@ def test_one_component_is_the_normal_distribution():
 # likelihoods
 
 
-class Band(Maximum):
-    """The others lie below the chosen one, but by no more than three."""
-
-    def bounds(self, _chosen, outcome, *_):
-        upper = np.broadcast_to(outcome[:, None], (len(outcome), 2))
-        return upper - 3.0, upper
-
-
-def assert_derivatives(problem, natural, batch):
-    found = evaluate(problem, natural, batch)
-    score, hessian = [], []
-    for i in range(len(natural)):
-        move = STEP * (np.arange(len(natural)) == i)
-        up, down = (
-            evaluate(problem, natural + move, batch),
-            evaluate(problem, natural - move, batch),
-        )
-        score.append((up.loglik - down.loglik) / (2 * STEP))
-        hessian.append((up.score - down.score) / (2 * STEP))
-    np.testing.assert_allclose(found.score, score, atol=DIFFERENCE * np.abs(score).max())
-    np.testing.assert_allclose(found.hessian, hessian, atol=DIFFERENCE * np.abs(hessian).max())
-    without = evaluate(problem, natural, batch, curvature="none")
-    np.testing.assert_allclose(without.score, found.score, rtol=1e-12, atol=1e-12)
-    rows = row_terms(problem, natural, batch)
-    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
-    np.testing.assert_allclose((weights * rows.score).sum(axis=0), found.score, atol=1e-8)
-
-
-NATURAL = [0.2, 0.7, 0.4, 1.1, 0.1, -0.4, 0.8, 1.3]
-
-
-@pytest.mark.parametrize("rule", [Maximum(), ss.rules.Minimum(), Band()], ids=repr)
-def test_the_likelihood_has_its_derivatives(name, noise, data, rule):
-    table = data.iloc[:200]
-    posed = ss.pose("outcome ~ x + z", table, chosen="chosen", noise=noise, weights="count")
-    problem, rows = replace(posed.problem, rule=rule), posed.engine.rows
-    batch = Batch(rows, problem.likelihood.observe(rows))
-    assert_derivatives(problem, np.array(NATURAL + PARAMETERS[name]), batch)
-
-
-def partly_recorded(data):
-    """Return rows without an outcome, some of them with limits, and rows without a choice."""
-    table = data.assign(low=np.nan, high=np.nan, open=True)
-    table.loc[:30, "outcome"] = np.nan
-    table.loc[10:20, "low"] = 0.5
-    table.loc[15:25, "high"] = 2.0
-    table.loc[100:130, "chosen"] = None
-    return table
-
-
 KINDS = {
     "estimated costs": {"chosen": "chosen", "cost": {"a": "~ z"}},
     "partly recorded": {
@@ -291,48 +229,6 @@ KINDS = {
     },
     "unknown index": {"alternatives": 2},
 }
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_likelihoods_that_join_alternatives_have_their_derivatives(name, noise, data, kind):
-    table = data.iloc[:160]
-    table = partly_recorded(table) if kind == "partly recorded" else table
-    posed = ss.pose("outcome ~ x + z", table, noise=noise, **KINDS[kind])
-    costs = [0.3, -0.2] if kind == "estimated costs" else []
-    natural = np.array(NATURAL + PARAMETERS[name] + costs)
-    assert_derivatives(posed.problem, natural, posed.engine.batch)
-
-
-def test_rows_without_an_outcome_are_integrated_exactly(name, noise, data):
-    table = partly_recorded(data.iloc[:160])
-    posed = ss.pose("outcome ~ x + z", table, noise=noise, **KINDS["partly recorded"])
-    problem = posed.problem
-    reported = np.array([1.0, 1.0, 0.5, 1.0, 0.5, -0.5, 1.0, 0.7])
-    natural = problem.layout.natural(
-        problem.layout.collect(
-            [WEIGHTS[0], WEIGHTS[1]],
-            SCALES,
-            np.array(PARAMETERS[name]) if PARAMETERS[name] else None,
-        )
-    )
-    found = row_terms(problem, natural, posed.engine.batch).loglik
-    shapes = problem.noise.margins(np.array(PARAMETERS[name]), 2)
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    design = np.column_stack([np.ones(160), table["x"], table["z"]])
-    means = design @ WEIGHTS.T
-    assert len(reported) == 8
-    for row in (3, 12, 17, 23):
-        own = 0 if table["chosen"][row] == "a" else 1
-        low, high = (0.5 if 10 <= row <= 20 else -np.inf), (2.0 if 15 <= row <= 25 else np.inf)
-        u = np.linspace(*np.arcsinh(np.clip([low - means[row, own], high - means[row, own]],
-                                            -1e8, 1e8)), 801)  # fmt: skip
-        half = 0.5 * np.diff(u)
-        at = (u[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
-        y = means[row, own] + np.sinh(at)
-        a = (y[:, None] - means[row]) / SCALES
-        density = shapes[own].pdf(a[:, own]) / SCALES[own] * shapes[1 - own].cdf(a[:, 1 - own])
-        wanted = np.log((half[:, None] * weights).ravel() @ (density * np.cosh(at)))
-        assert found[row] + np.log(1.0) == pytest.approx(wanted, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["estimated costs", "unknown index"])
@@ -440,59 +336,6 @@ def test_bic_chooses_the_number_of_components(data):
 # what belongs to a fit
 
 
-def test_weights_are_repeated_rows_and_clusters_add_up(noise, data, result):
-    table = data.iloc[:250]
-    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=noise, weights="count")
-    long = ss.fit("outcome ~ x + z", table.loc[table.index.repeat(table["count"])].reset_index(),
-                  chosen="chosen", noise=noise)  # fmt: skip
-    assert fit.llf == pytest.approx(long.llf, rel=1e-9)
-    np.testing.assert_allclose(fit.params, long.params, atol=1e-4)
-    clustered = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise, cluster="town")
-    np.testing.assert_allclose(clustered.params, result.params, atol=1e-9)
-    assert 0.6 < np.median((clustered.bse / result.bse)["a"].iloc[:3]) < 1.6
-
-
-def test_shared_coefficients_available_alternatives_and_known_costs(noise, data):
-    shared = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=replace(noise, scale="common"),
-                    shared=["z"])  # fmt: skip
-    apart = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=replace(noise, scale="common"))
-    assert shared.llf < apart.llf
-    assert apart.lr_test(shared).possible
-    table = data.assign(open=(data["town"] % 7 > 0) | (data["chosen"] == "b"))
-    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=noise, available={"b": "open"},
-                 cost={"a": 0.2})  # fmt: skip
-    assert fit.converged
-
-
-@pytest.mark.parametrize("engine", ["files", "card"])
-@pytest.mark.parametrize("name", ["mixture", "student"])
-def test_engines_give_the_same_fit(name, data, engine, tmp_path):
-    noise, options, source = NOISES[name], {}, data
-    if engine == "files":
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        data.iloc[:200].to_parquet(tmp_path / "1.parquet")
-        data.iloc[200:].to_parquet(tmp_path / "2.parquet")
-        source = f"{tmp_path}/*.parquet"
-    else:
-        pytest.importorskip("torch", reason="PyTorch is not installed")
-        options = {"engine": ss.engines.Torch("cpu")}
-    fit = ss.fit("outcome ~ x + z", source, chosen="chosen", noise=noise, **options)
-    wanted = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise)
-    assert fit.llf == pytest.approx(wanted.llf, rel=1e-10)
-    np.testing.assert_allclose(fit.params, wanted.params, atol=1e-4)
-
-
-def test_a_saved_fit_is_the_same_fit(noise, result, tmp_path):
-    result.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    assert loaded.problem.noise == noise
-    assert str(loaded.summary()) == str(result.summary())
-    new = pd.DataFrame({"x": [0.1], "z": [2.0]})
-    np.testing.assert_array_equal(
-        loaded.predict(new, kind="given_seen"), result.predict(new, kind="given_seen")
-    )
-
-
 def test_pages_show_components_and_deviations(data):
     mixture = str(ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2)).summary())
     assert "Noise: mixture of 2 normals, independent" in mixture
@@ -510,69 +353,6 @@ def test_pages_show_components_and_deviations(data):
 
 
 # predictions and effects
-
-
-def test_predictions_are_what_brute_force_gives(result):
-    new = pd.DataFrame({"x": [-1.0, 0.2, 1.5], "z": [0.5, -1.0, 1.0]})
-    means, scales = result.predict(new).to_numpy(), result.scales.to_numpy()
-    chance = result.predict(new, kind="chance").to_numpy()
-    given = result.predict(new, kind="given_seen").to_numpy().reshape(3, 2, 2)
-    shapes = shapes_of(result)
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    # Panels that grow with the distance from either mean, for tails that fade like a power.
-    reach = np.append(np.linspace(0.0, 12.0, 200), np.geomspace(12.5, 1e7, 200))
-    for row in range(3):
-        for own, other in ((0, 1), (1, 0)):
-            both = [mean + way * reach for mean in means[row] for way in (1.0, -1.0)]
-            edges = np.unique(np.concatenate(both))
-            half = 0.5 * np.diff(edges)
-            y = (edges[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
-            a = (y[:, None] - means[row]) / scales
-            weight = (half[:, None] * weights).ravel() / scales[own] * shapes[own].pdf(a[:, own])
-            below = shapes[other].cdf(a[:, other])
-            partial = shapes[other].partial_mean(a[:, other])
-            share = weight @ below
-            mean = means[row, other] * below + scales[other] * partial
-            assert chance[row, own] == pytest.approx(share, abs=1e-8)
-            assert given[row, own, own] == pytest.approx(weight @ (below * y) / share, abs=1e-6)
-            assert given[row, other, own] == pytest.approx(weight @ mean / share, abs=1e-6)
-
-
-def test_effects_are_what_simulation_says(result):
-    shapes, rng = shapes_of(result), np.random.default_rng(5)
-    means = np.tile(result.predict().to_numpy(), (400, 1))
-    draws = np.column_stack([shape.draw((len(means),), rng) for shape in shapes])
-    world = means + draws * result.scales.to_numpy()
-    own, gain = world[:, 0] > world[:, 1], world[:, 0] - world[:, 1]
-
-    def assert_close(estimate, values):
-        assert abs(estimate - values.mean()) < MONTE_CARLO * values.std() / np.sqrt(len(values))
-
-    means = result.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    assert_close(means["a", "b"], world[own, 1])
-    assert_close(means["a", "a"], world[own, 0])
-    everyone = result.gains("a", "b", seed=1).table
-    everyone = everyone[everyone["group"] == "everyone"].set_index("quantity")["estimate"]
-    assert everyone["std"] == pytest.approx(gain.std(), rel=0.03)
-    assert everyone["share above zero"] == pytest.approx(own.mean(), abs=0.01)
-
-
-@pytest.mark.parametrize("name", ["mixture", "student"])
-def test_errors_of_effects_count_the_parameters_of_the_shape(name, data):
-    table = data.iloc[:120]
-    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=NOISES[name])
-    few = table.iloc[:25]
-    found = fit.treatment_effects("a", "b", few, covariates="fixed").table
-    problem, values = fit.problem, fit.values
-
-    def at(moved):
-        solution = replace(fit.solution, free=problem.layout.read(moved))
-        return replace(fit, solution=solution).treatment_effects("a", "b", few).table["estimate"]
-
-    steps = 1e-4 * np.eye(len(values))
-    slopes = np.array([(at(values + one) - at(values - one)) / 2e-4 for one in steps]).T
-    errors = np.sqrt(np.diag(slopes @ fit.covariance.matrix @ slopes.T))
-    np.testing.assert_allclose(found["std_error"], errors, rtol=1e-4)
 
 
 def test_residuals_and_quantiles_are_those_of_the_shape(name, result):

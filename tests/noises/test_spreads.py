@@ -1,4 +1,4 @@
-"""Scales that move with covariates: likelihoods, estimates, and what may be given."""
+"""Scales that move with covariates: estimates, and what may be given."""
 
 from __future__ import annotations
 
@@ -17,18 +17,13 @@ from selfselect.errors import (
     SelfSelectWarning,
     UnsupportedError,
 )
-from selfselect.kernels.known_index import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
-from selfselect.likelihoods import Batch, evaluate, row_terms
+from selfselect.likelihoods import evaluate
 from selfselect.noises import Correlated, Independent, Mixture, SharedShock, Student
-from selfselect.problem.batch import Observation
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 
 AGE = Independent(scale="~ age")
 
-STEP = 1e-5
-DIFFERENCE = 1e-6
-"""Central differences with that step, relative to the largest entry."""
 
 SAME = 1e-9
 """The same optimum, found in other units or in another order."""
@@ -88,26 +83,6 @@ def somewhere(problem, seed=0):
     return layout.natural(layout.gather(natural))
 
 
-def assert_derivatives(problem, batch, seed=0):
-    natural = somewhere(problem, seed)
-    found = evaluate(problem, natural, batch)
-    score, hessian = np.empty_like(found.score), np.empty_like(found.hessian)
-    for place in range(len(natural)):
-        step = STEP * np.eye(len(natural))[place]
-        up, down = (
-            problem.likelihood.evaluate(natural + way * step, batch, "none") for way in (1, -1)
-        )
-        score[place] = (up.loglik - down.loglik) / (2 * STEP)
-        hessian[place] = (up.score - down.score) / (2 * STEP)
-    assert np.abs(score - found.score).max() < DIFFERENCE * np.abs(score).max()
-    assert np.abs(hessian - found.hessian).max() < DIFFERENCE * np.abs(hessian).max()
-    weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
-    rows = row_terms(problem, natural, batch)
-    np.testing.assert_allclose(weights @ rows.score, found.score, atol=1e-9 * np.abs(score).max())
-    loglik = weights @ rows.loglik + problem.likelihood.unit_correction(batch.rows)
-    assert loglik == pytest.approx(found.loglik, rel=1e-12)
-
-
 EACH = Independent(scale={"a": "~ age + toll", "b": "~ age"})
 
 POSED = {
@@ -131,12 +106,6 @@ POSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", POSED)
-def test_score_and_hessian_are_derivatives(data, case):
-    posed = ss.pose("y ~ x", data, **({"noise": EACH} | POSED[case]))
-    assert_derivatives(posed.problem, posed.engine.batch)
-
-
 @pytest.mark.parametrize("case", ["known", "student", "unknown", "unknown logistic"])
 def test_a_trial_step_to_scales_beyond_all_numbers_has_a_likelihood_next_to_zero(data, case):
     posed = ss.pose("y ~ x", data, **({"noise": EACH} | POSED[case]))
@@ -149,35 +118,6 @@ def test_a_trial_step_to_scales_beyond_all_numbers_has_a_likelihood_next_to_zero
         assert found.loglik < -10 * len(data)
         assert np.isfinite(found.score).all()
         assert np.isfinite(found.hessian).all()
-
-
-@pytest.mark.parametrize("limits", [None, ("low", None), ("low", "high")])
-def test_score_and_hessian_of_silent_and_bounded_rows_are_derivatives(data, limits):
-    silent = data.assign(low=data["y"] - 0.5, high=data["y"] + 1.0)[:150]
-    silent.loc[::3, "y"] = np.nan
-    posed = ss.pose(
-        "y ~ x", silent, chosen="job", noise=EACH, missing_outcome="silent", outcome_between=limits
-    )
-    assert_derivatives(posed.problem, posed.engine.batch)
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        EACH,
-        Independent(EACH.scale, shape="logistic"),
-        Mixture(2, scale=EACH.scale),
-        Student(scale="~ age"),
-    ],
-    ids=["normal", "logistic", "mixture", "student"],
-)
-def test_score_and_hessian_of_every_status_are_derivatives(data, noise):
-    posed = ss.pose("y ~ x", data, chosen="job", noise=noise)
-    rng, rows = np.random.default_rng(0), posed.engine.batch.rows
-    status = rng.choice([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN], (len(rows), 2)).astype(np.int8)
-    limit = rng.standard_normal((len(rows), 2))
-    said = Observation(status, limit, limit + rng.uniform(0.1, 2.0, limit.shape))
-    assert_derivatives(posed.problem, Batch(rows, said))
 
 
 @pytest.mark.compiled
@@ -207,24 +147,6 @@ def test_the_fused_pass_is_the_oracles(n_rows, case):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12 * np.abs(theirs).max())
     without = problem.likelihood.evaluate(natural, batch, "none")
     np.testing.assert_array_equal(without.score, found.score)
-
-
-def test_shared_coefficients_and_moving_scales_have_free_derivatives(data):
-    posed = ss.pose("y ~ x", data, chosen="job", noise=EACH, shared=["x"])
-    problem, layout = posed.problem, posed.problem.layout
-    free = layout.gather(somewhere(problem))
-
-    def at(free):
-        found = evaluate(problem, layout.natural(free), posed.engine.batch)
-        score = layout.pull_back_vector(found.score, free)
-        return found.loglik, score, layout.pull_back_hessian(found.hessian, found.score, free)
-
-    _, score, hessian = at(free)
-    ends = [[at(free + way * STEP * step) for way in (1, -1)] for step in np.eye(len(free))]
-    slope = np.array([(up[0] - down[0]) / (2 * STEP) for up, down in ends])
-    curvature = np.array([(up[1] - down[1]) / (2 * STEP) for up, down in ends])
-    assert np.abs(slope - score).max() < DIFFERENCE * np.abs(score).max()
-    assert np.abs(curvature - hessian).max() < DIFFERENCE * np.abs(hessian).max()
 
 
 @pytest.mark.parametrize("scale", ["~ 1", {"a": "~ 1", "b": "~ 1"}])
@@ -281,37 +203,6 @@ def test_estimates_recover_the_truth_where_constant_scales_do_not():
     assert off < 0.5 * off_plain
 
 
-def test_an_unknown_index_recovers_the_truth():
-    data = made(3_000, seed=4)
-    moving = ss.fit("y ~ x + age", data, alternatives=2, noise=AGE)
-    assert moving.converged
-    slopes = moving.params.xs("log scale: age", level="term").sort_values()
-    errors = moving.bse.xs("log scale: age", level="term")[slopes.index]
-    assert (abs(slopes.to_numpy() - [-0.03, 0.05]) < FAR * errors.to_numpy()).all()
-    assert moving.responsibilities().sum(axis=1).to_numpy() == pytest.approx(1.0)
-
-
-def test_estimates_do_not_depend_on_order_or_units(result, data):
-    shuffled = ss.fit("y ~ x + age", data.sample(frac=1.0, random_state=0), chosen="job", noise=AGE)
-    np.testing.assert_allclose(shuffled.params, result.params, rtol=1e-6)
-    months = data.assign(age=12 * data["age"] + 1000.0, y=100 * data["y"])
-    other = ss.fit("y ~ x + age", months, chosen="job", noise=AGE)
-    slope, constant = (result.params.xs(f"log scale: {term}", level="term")
-                       for term in ("age", "Intercept"))  # fmt: skip
-    found = other.params
-    np.testing.assert_allclose(found.xs("log scale: age", level="term"), slope / 12, rtol=1e-5)
-    np.testing.assert_allclose(
-        found.xs("log scale: Intercept", level="term"),
-        constant + np.log(100) - slope * 1000 / 12,
-        rtol=1e-5,
-    )
-    np.testing.assert_allclose(found.xs("x", level="term"),
-                               100 * result.params.xs("x", level="term"), rtol=1e-5)  # fmt: skip
-    np.testing.assert_allclose(
-        other.predict(kind="scale"), 100 * result.predict(kind="scale"), rtol=1e-5
-    )
-
-
 def test_equations_without_a_constant_fit_too(data):
     result = ss.fit("y ~ x + age - 1", data, chosen="job", noise=AGE)
     moved = data.assign(age=data["age"] * 12)
@@ -322,15 +213,6 @@ def test_equations_without_a_constant_fit_too(data):
 def test_reading_what_is_reported_returns_the_free_parameters(result):
     layout = result.problem.layout
     np.testing.assert_allclose(layout.read(result.values), result.solution.free, rtol=1e-9)
-
-
-def test_frequency_weights_are_repeated_rows(data):
-    weighted = ss.fit("y ~ x + age", data, chosen="job", noise=AGE, weights="count",
-                      weights_kind="frequency")  # fmt: skip
-    repeated = data.loc[data.index.repeat(data["count"])]
-    written = ss.fit("y ~ x + age", repeated, chosen="job", noise=AGE)
-    np.testing.assert_allclose(weighted.params, written.params, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(weighted.bse, written.bse, rtol=1e-5)
 
 
 @pytest.mark.parametrize("covariance", ["robust", "clustered"])
@@ -349,31 +231,6 @@ def test_a_wider_log_scale_nests_a_constant_one(data, result):
     assert test.df == 2 and test.p_value < 1e-6
     other = ss.fit("y ~ x + age", data, chosen="job", noise=Independent("~ toll + x"))
     assert "terms of the smaller model" in other.lr_test(result).reason
-
-
-def test_fixed_and_shared_parts_go_with_moving_scales(data):
-    shared = ss.fit("y ~ x + age", data, chosen="job", noise=AGE, shared=["age"])
-    free = ss.fit("y ~ x + age", data, chosen="job", noise=AGE)
-    assert shared.converged and shared.n_parameters == free.n_parameters - 1
-    assert shared.llf < free.llf
-    offset = ss.fit("y ~ x", data, chosen="job", noise=AGE, offset="toll")
-    assert offset.converged
-
-
-def test_known_and_estimated_costs_go_with_moving_scales():
-    table, outcomes = latent(3_000, seed=8)
-    toll = np.random.default_rng(1).uniform(size=len(table))
-    best = (outcomes - np.column_stack([np.zeros(len(table)), toll])).argmax(axis=1)
-    table = table.assign(
-        y=outcomes[np.arange(len(table)), best], job=np.array(["a", "b"])[best], toll=toll
-    )
-    result = ss.fit("y ~ x + age", table, chosen="job", noise=AGE, cost={"b": "toll"})
-    slopes = result.params.xs("log scale: age", level="term")
-    errors = result.bse.xs("log scale: age", level="term")
-    assert (abs(slopes - [0.05, -0.03]) < FAR * errors).all()
-    estimated = ss.fit("y ~ x + age", table, chosen="job", noise=AGE, cost={"b": "~ toll - 1"})
-    found = estimated.params["b", "cost: toll"]
-    assert estimated.converged and abs(found - 1.0) < FAR * estimated.bse["b", "cost: toll"]
 
 
 def test_correlated_noise_with_moving_scales_finds_the_correlation():

@@ -1,4 +1,4 @@
-"""Unobserved types: derivatives, what they equal, what they find, what they refuse."""
+"""Unobserved types: what they equal, what they find, what they refuse."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import pytest
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from selfselect.kernels.joint import hermite
-from selfselect.likelihoods import evaluate, row_terms
+from selfselect.likelihoods import evaluate
 from selfselect.likelihoods.components import Components
 from selfselect.noises import Independent, SharedShock, Types
 
 STEP = 1e-5
 """Of central differences; their error is its square times a third derivative."""
-
-SCORE_TOLERANCE, HESSIAN_TOLERANCE = 1e-6, 1e-5
-"""Relative to the largest entry: what differences with that step can show."""
 
 
 def people(
@@ -54,30 +51,6 @@ def somewhere(problem: Any, seed: int = 1) -> Any:
     return layout.natural(layout.gather(natural))
 
 
-def agree_with_differences(problem: Any, engine: Any, natural: Any) -> None:
-    """Check score and Hessian of the sum, and the scores of rows, by central differences."""
-
-    def at(place: Any) -> Any:
-        return engine.sum(lambda batch: evaluate(problem, place, batch, curvature="none"))
-
-    found = engine.sum(lambda batch: evaluate(problem, natural, batch))
-    ends = [[at(natural + way * one) for way in (1, -1)] for one in STEP * np.eye(len(natural))]
-    score = np.array([(up.loglik - down.loglik) / (2 * STEP) for up, down in ends])
-    hessian = np.array([(up.score - down.score) / (2 * STEP) for up, down in ends])
-    np.testing.assert_allclose(
-        found.score, score, rtol=0, atol=SCORE_TOLERANCE * np.abs(score).max()
-    )
-    np.testing.assert_allclose(
-        found.hessian, hessian, rtol=0, atol=HESSIAN_TOLERANCE * np.abs(hessian).max()
-    )
-
-    def rows(batch: Any) -> Any:
-        weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
-        return row_terms(problem, natural, batch).score * weights
-
-    np.testing.assert_allclose(engine.collect(rows).sum(axis=0), found.score, atol=1e-8)
-
-
 MODELS = {
     "shifts each": (Types(3), {"chosen": "job"}),
     "one talent with costs": (Types(3, "talent", costs=True), {"chosen": "job"}),
@@ -94,29 +67,6 @@ MODELS = {
     "unknown index": (Types(2), {"alternatives": 2}),
     "minimum": (Types(2), {"chosen": "job", "rule": "min"}),
 }
-
-
-@pytest.mark.parametrize("grouped", [False, True], ids=["rows", "people"])
-@pytest.mark.parametrize("name", MODELS)
-def test_scores_and_hessians_agree_with_differences(name: str, grouped: bool) -> None:
-    noise, described = MODELS[name]
-    data = people()
-    if described.get("rule") == "min":
-        data["y"] = -data["y"]
-    weighted = {"panel": "person", "weights": "weight", "weights_kind": "probability"}
-    panel = weighted if grouped else {}
-    posed = ss.pose("y ~ x + v", data, noise=noise, **described, **panel)
-    agree_with_differences(posed.problem, posed.engine, somewhere(posed.problem))
-
-
-def test_scores_agree_where_outcomes_are_missing_and_equations_have_no_constant() -> None:
-    data = people()
-    data.loc[data.index[::5], "y"] = np.nan
-    posed = ss.pose(
-        "y ~ x + v - 1", data, chosen="job", noise=Types(2), panel="person",
-        missing_outcome="silent",
-    )  # fmt: skip
-    agree_with_differences(posed.problem, posed.engine, somewhere(posed.problem))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -139,15 +89,6 @@ def test_shifts_have_mean_zero_whatever_the_parameters() -> None:
     parts = Components.of(problem)
     values = parts.map.at(somewhere(problem)[parts.at_types])
     np.testing.assert_allclose(values.weights @ values.shifts, 0.0, atol=1e-14)
-
-
-def test_one_type_is_independent_noise() -> None:
-    data = people(200)
-    one = ss.fit("y ~ x + v", data, chosen="job", noise=Types(1))
-    plain = ss.fit("y ~ x + v", data, chosen="job")
-    assert one.problem.noise == Independent()
-    pd.testing.assert_series_equal(one.params, plain.params, check_exact=True)
-    assert one.llf == plain.llf
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["rows", "people"])
@@ -205,17 +146,6 @@ def test_weights_that_move_with_a_covariate_are_found() -> None:
     fit = ss.fit("y ~ x + v", data, chosen="job", noise=noise, panel="person", seed=0)
     # Of z given the type, both normal with variance one, the logit's slope is the distance.
     assert abs(abs(fit.params["type 2", "z"]) - 1.5) < 3.5 * fit.bse["type 2", "z"]
-
-
-def test_an_outcome_in_other_units_has_shifts_in_those_units() -> None:
-    data = people(200, 4, seed=6)
-    other = data.assign(y=1000 * data["y"])
-    told: dict[str, Any] = {"chosen": "job", "noise": Types(2), "panel": "person", "seed": 0}
-    one, thousand = (ss.fit("y ~ x + v", one, **told) for one in (data, other))
-    weights = ["type 1", "type 2"]
-    expected = 1000 * one.params.drop(weights, level=0)
-    pd.testing.assert_series_equal(thousand.params.drop(weights, level=0), expected, rtol=1e-5)
-    np.testing.assert_allclose(thousand.params["type 1"], one.params["type 1"], rtol=1e-5)
 
 
 def test_a_type_that_never_chooses_an_alternative_has_no_shift_there() -> None:
@@ -320,17 +250,6 @@ def test_too_many_types_for_the_people_are_refused() -> None:
 def test_options_that_are_not_possible_are_refused(arguments: Any, match: str) -> None:
     with pytest.raises(OptionError, match=match):
         Types(**arguments)
-
-
-def test_a_saved_fit_with_types_is_the_same_fit(tmp_path: Any) -> None:
-    data = people(150, 4, seed=8)
-    noise = Types(2, costs=True)
-    fit = ss.fit("y ~ x + v", data, chosen="job", noise=noise, panel="person", seed=0)
-    fit.save(tmp_path / "fit.json")
-    loaded = ss.load(tmp_path / "fit.json")
-    pd.testing.assert_series_equal(loaded.params, fit.params, check_exact=True)
-    assert str(loaded.summary()) == str(fit.summary())
-    assert loaded.bic == fit.bic and loaded.problem.noise == fit.problem.noise
 
 
 def test_another_solver_is_refused() -> None:

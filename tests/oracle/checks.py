@@ -511,6 +511,33 @@ def types_of_people(compared: Compared) -> None:
         close(found.table.loc[name], values, 1e-9, name)
 
 
+def sorting_and_gains(compared: Compared) -> None:
+    """By how much noise sorts people into alternatives, and how gains are spread, as in draws."""
+    fit, (latent, chosen) = compared.of_truth, compared.draws
+    unit, labels = compared.case.known["unit"], compared.case.labels
+    if compared.spec.door == "sample_selection" or not compared.case.known["described"].all():
+        raise NotAskedError("some outcomes have no mean")
+    if compared.rows is not None and compared.spec.weights != "none":
+        raise NotAskedError("a new table has no weights")
+    options = {"covariates": "fixed", "data": compared.rows}
+    table = fit.sorting(**options).table
+    found = table[table["quantity"] == "advantage by noise"].set_index("alternative")["estimate"]
+    for j, label in enumerate(labels):
+        noise = latent[:, :, j] - latent[:, :, j].mean(axis=0)
+        wanted = averaged(compared, noise, chosen == j)
+        same_mean(found[label], wanted, unit, f"advantage by noise in {label}")
+    if compared.spec.door != "fit":
+        return  # how outcomes of two regimes go together is nobody's business
+    gain = latent[:, :, -1] - latent[:, :, 0]
+    gains = fit.gains(labels[-1], labels[0], quantiles=[0.2, 0.8], **options).table
+    every = gains[gains["group"] == "everyone"].set_index("quantity")
+    for quantity, level in (("quantile 0.2", 0.2), ("quantile 0.8", 0.8)):
+        at = every["estimate"][quantity]
+        share, error = averaged(compared, (gain <= at) * 1.0)
+        slack = every["mc_error"][quantity] / max(float(gain.std()), 1e-4 * unit)
+        same_mean(level, (share, float(np.hypot(error, slack))), 1.0, f"share below {quantity}")
+
+
 def simulations(compared: Compared) -> None:
     """Samples drawn from a fit have the outcomes and choices of the model."""
     case, labels, unit = compared.case, compared.case.labels, compared.case.known["unit"]
@@ -913,10 +940,9 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
     check.__name__: check
     for check in (
         likelihood_of_rows, derivatives, residuals, kernels_agree, chunks, optimum, covariances,
-        predictions, prediction_levels, effects, marginal_effects, types_of_people, decompositions,
-        simulations, counterfactuals,
-        standard_errors, formats, estimator, new_rows, many_rows, saved, order_of_rows,
-        repeated_rows, pages,
+        predictions, prediction_levels, effects, sorting_and_gains, marginal_effects,
+        types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
+        estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, pages,
     )
 }  # fmt: skip
 

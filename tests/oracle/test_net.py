@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from oracle import compose, models
+import selfselect as ss
+from oracle import compose, library, models
 from oracle.checks import QUICK, is_slow, run
 from oracle.fuzz import covering
 from oracle.generator import Spec, draw_case, pairs_of
@@ -55,6 +57,27 @@ def test_what_is_refused_is_refused_in_words():
     assert not [words for words in kept.values() if words.startswith("BARE")]
 
 
+def test_standard_errors_under_three_types_are_slopes():
+    """Random models have two types: which of several slopes belongs to which type is asked here."""
+    rng = np.random.default_rng(3)
+    x, z, shift = rng.normal(size=240), np.repeat(rng.normal(size=60), 4), rng.integers(3, size=60)
+    latent = np.column_stack([1 + x, 0.5 - x]) + rng.normal(size=(240, 2))
+    latent += np.array([[2.0, -2.0], [0.0, 0.0], [-2.0, 1.0]])[np.repeat(shift, 4)]
+    table = pd.DataFrame({"x": x, "z": z, "who": np.repeat(np.arange(60), 4)})
+    table["y"], table["job"] = latent.max(axis=1), np.array(["a", "b"])[latent.argmax(axis=1)]
+    noise = ss.noises.Types(3, covariates="~ z")
+    fit = ss.fit("y ~ x", table, chosen="job", panel="who", noise=noise, seed=0)
+    free = np.asarray(fit.solution.free)
+    direction = rng.normal(size=len(free)) * np.maximum(np.abs(free), 0.1)
+    errors = library.along(fit, 0.01 * direction).choice_probabilities(covariates="fixed").table
+    up, down = (
+        library.at(fit, free + sign * 1e-4 * direction).choice_probabilities().table["estimate"]
+        for sign in (1.0, -1.0)
+    )
+    wanted = 0.01 * np.abs(up - down) / 2e-4
+    np.testing.assert_allclose(errors["std_error"], wanted, rtol=1e-3)
+
+
 # the oracle itself
 
 
@@ -94,8 +117,6 @@ def test_the_oracle_is_exact_far_out_in_both_tails():
 
 def test_a_fault_in_the_package_is_told_from_its_absence(monkeypatch):
     """The net is no check that cannot fail: a likelihood off by 1e-6 of a row is found."""
-    from oracle import library
-
     spec = Spec(n_rows=60, seed=2)
     assert run(spec, {"likelihood_of_rows"})["likelihood_of_rows"].kind == "passed"
     plain = library.Evaluated.row_logliks

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from selfselect.data.equations import Equation, Equations, SharedTerm
-from selfselect.data.rows import Rows
-from selfselect.engines.memory import Memory
-from selfselect.likelihoods import evaluate
-from selfselect.noises import Correlated, Independent
+from selfselect.noises import Independent
 from selfselect.noises.base import COMMON
 from selfselect.problem.parameters import Layout
-from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
-from selfselect.rules import Maximum
 
 EXACT = 1e-12
 DIFFERENCE = 2e-8
@@ -144,37 +137,3 @@ def test_all_who_share_are_named():
     equations = Equations("y", ("x1", "x2", "x3"), EACH, shared=SHARED["the constant of all"])
     layout = Layout.build(equations, Independent(), UNITS)
     assert (COMMON, "Intercept") in layout.report(np.ones(layout.n_free)).labels
-
-
-@pytest.mark.parametrize("noise", ["independent", "correlated"])
-@pytest.mark.parametrize("index", ["known", "unknown"])
-def test_score_and_information_are_derivatives_in_the_free_parameters(
-    equations, scale, noise, index
-):
-    if noise == "correlated":
-        equations = Equations("y", ("x1", "x2", "x3"), EACH[:2], shared=tuple(
-            one for one in equations.shared if all(j < 2 for j, _ in one.members)))  # fmt: skip
-        scale = scale[:2] if isinstance(scale, list) else scale
-        model = Correlated(scale=scale)
-    else:
-        model = Independent(scale=scale)
-    rng = np.random.default_rng(5)
-    k, n = equations.n_alternatives, 30
-    chosen = rng.integers(0, k, n) if index == "known" else None
-    rows = Rows(rng.normal(0, 1, (n, 3)), outcome=rng.normal(7, 3, n), chosen=chosen)
-    problem = Problem(equations, Maximum(), model, UNITS, index)
-    engine, layout = Memory().load(problem, rows), problem.layout
-    free = 0.5 * some_free(layout)
-    if noise == "correlated":
-        free[-1] = 0.4
-
-    def whole(at):
-        return engine.sum(partial(evaluate, problem, layout.natural(at)))
-
-    found = whole(free)
-    slopes = differences(lambda at: np.array(whole(at).loglik), free, 1e-5)
-    score = layout.pull_back_vector(found.score, free)
-    np.testing.assert_allclose(score, slopes, rtol=1e-6, atol=1e-5)
-    hessian = layout.pull_back_hessian(found.hessian, found.score, free)
-    wanted = differences(lambda at: layout.pull_back_vector(whole(at).score, at), free)
-    np.testing.assert_allclose(hessian, wanted, rtol=1e-6, atol=1e-5 * np.abs(wanted).max())

@@ -80,6 +80,18 @@ def test_exclusions_are_listed_by_equation(villagers: pd.DataFrame) -> None:
     assert "hunting (chosen in" in said and ": income ~ height" in said
 
 
+def test_a_covariate_with_a_value_for_each_of_two_alternatives_excludes_the_other() -> None:
+    rng = np.random.default_rng(4)
+    long = pd.DataFrame({"case": np.repeat(np.arange(200), 2), "who": ["a", "b"] * 200})
+    long["cost"] = rng.normal(size=400)
+    latent = (long["cost"] + rng.normal(size=400)).to_numpy().reshape(-1, 2)
+    won = latent == latent.max(axis=1, keepdims=True)
+    long["won"], long["bid"] = won.ravel(), np.where(won, latent, np.nan).ravel()
+    layout = {"case": "case", "alternatives": "who", "chosen": "won"}
+    said = words(ss.fit("bid ~ cost", long, **layout).summary())
+    assert "Excluded covariates: cost of each alternative from all others." in said
+
+
 def test_the_level_is_in_the_header(result: ss.FitResult) -> None:
     assert "[5%" in str(result.summary(0.9)) and "95%]" in str(result.summary(0.9))
     assert "[2.5%" in str(result.summary()) and "97.5%]" in str(result.summary())

@@ -13,13 +13,6 @@ import pytest
 import selfselect as ss
 from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError
 
-DRAWS = 200_000
-QUADRATURE = 1e-6
-"""Gauss-Legendre on pieces of integrands with kinks of higher order."""
-
-MONTE_CARLO = 5.0
-"""Standard errors of a simulated mean by which it may be off: over 100 of them are compared."""
-
 COST = {"a": "fee", "c": 0.3}
 RULES = {
     "max": ss.rules.Maximum(),
@@ -57,56 +50,6 @@ def test_a_row_that_lacks_a_covariate_a_cost_or_an_availability_has_no_chance(co
     pd.testing.assert_frame_equal(
         found.drop(index=found.index[1]), whole.drop(index=found.index[1])
     )
-
-
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("available", [None, {"b": "open"}], ids=["all open", "some closed"])
-def test_predictions_are_what_simulation_says(name: str, available: dict[str, str] | None) -> None:
-    fit, _ = fit_of(RULES[name], available)
-    new = pd.DataFrame({"x": [-1.0, 0.7], "fee": [0.2, 0.9], "open": [True, False]})
-    latent = fit.predict(new)
-    chance, outcome = fit.predict(new, kind="chance"), fit.predict(new, kind="outcome")
-    given = fit.predict(new, kind="given_seen")
-    rng = np.random.default_rng(9)
-    for row in range(len(new)):
-        draws = latent.iloc[row].to_numpy() + rng.normal(size=(DRAWS, 3)) * fit.scales.to_numpy()
-        each = ss.rules.RowData(
-            np.tile(fit.coding.known.read(new).costs[row], (DRAWS, 1)) if name == "costs" else None,
-            np.tile(fit.coding.known.read(new).available[row], (DRAWS, 1)) if available else None,
-        )
-        seen = fit.problem.ordered_rule.choose(draws, each)
-        recorded = draws[np.arange(DRAWS), seen]
-        assert_mean(outcome.iloc[row], recorded)
-        for j, label in enumerate("abc"):
-            assert_mean(chance[label].iloc[row], (seen == j).astype(float))
-            if (seen == j).sum() < 1_000:
-                continue
-            for m, other in enumerate("abc"):
-                assert_mean(given[other, label].iloc[row], draws[seen == j, m])
-
-
-def assert_mean(expected: float, draws: np.ndarray) -> None:
-    error = draws.std() / np.sqrt(len(draws))
-    assert abs(draws.mean() - expected) <= MONTE_CARLO * error + 1e-9
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_chances_sum_to_one_and_the_outcome_is_their_mean(name: str) -> None:
-    fit, sample = fit_of(RULES[name])
-    chance, given = fit.predict(sample.data, "chance"), fit.predict(sample.data, "given_seen")
-    own = np.column_stack([given[label, label] for label in "abc"])
-    np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(
-        fit.predict(sample.data, "outcome"),
-        np.nansum(chance.to_numpy() * own, axis=1),
-        rtol=1e-9,
-    )
-    # Whichever is chosen, the mean of an outcome is its latent mean.
-    for label in "abc":
-        whole = np.nansum(
-            chance.to_numpy() * np.column_stack([given[label, seen] for seen in "abc"]), axis=1
-        )
-        np.testing.assert_allclose(whole, fit.predict(sample.data)[label], atol=QUADRATURE)
 
 
 def test_the_shapes_and_labels_of_every_kind(result: ss.FitResult, villagers: pd.DataFrame) -> None:

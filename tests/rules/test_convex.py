@@ -81,6 +81,8 @@ def test_what_is_no_function_or_takes_other_arguments_is_refused():
         ConvexRule("largest")
     with pytest.raises(RuleError, match="project takes 1 arguments"):
         ConvexRule(largest, project=lambda latent: latent)
+    with pytest.raises(RuleError, match="choose takes 3 arguments, but it is called with 1"):
+        ConvexRule(lambda latent, rows, more: latent + rows + more)
 
 
 def test_costs_and_availability_that_a_function_cannot_see_are_refused():

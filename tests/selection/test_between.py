@@ -8,7 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.likelihoods import evaluate, row_terms
+from selfselect.likelihoods import evaluate
 from selfselect.report.chapters import data_chapter
 from selfselect.results.memberships import generalised_residuals
 
@@ -98,24 +98,6 @@ def test_outcomes_that_are_recorded_need_no_limits(call, whole):
     fit, exact = call(whole.assign(**limits), outcome_between=LIMITS), call(whole)
     np.testing.assert_allclose(fit.values, exact.values, atol=1e-8)
     assert fit.llf == pytest.approx(exact.llf, abs=1e-8)
-
-
-def test_scores_and_hessian_are_those_of_finite_differences(call, whole):
-    data = bracketed(whole, OUTCOMES[call], recorded=whole["w"].to_numpy() > 0.5)
-    fit = call(data, outcome_between=LIMITS, start="two-step", weights="weight")
-    problem, batch = fit.problem, fit.engine.batch
-    natural = problem.layout.natural(fit.solution.free) + 0.05
-    found = evaluate(problem, natural, batch)
-    for place, step in enumerate(1e-5 * np.eye(len(natural))):
-        above, below = (evaluate(problem, natural + one, batch) for one in (step, -step))
-        assert (above.loglik - below.loglik) / 2e-5 == pytest.approx(found.score[place], abs=1e-4)
-        np.testing.assert_allclose(
-            (above.score - below.score) / 2e-5, found.hessian[place], rtol=1e-5, atol=1e-3
-        )
-    each = row_terms(problem, natural, batch)
-    np.testing.assert_allclose(data["weight"] @ each.score, found.score, atol=1e-8)
-    unit = np.log(problem.units.outcome_unit) * data["weight"][data[OUTCOMES[call]].notna()].sum()
-    assert data["weight"] @ each.loglik == pytest.approx(found.loglik + unit, rel=1e-10)
 
 
 def test_brackets_recover_the_truth_about_as_well_as_outcomes(simulate):

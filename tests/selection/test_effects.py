@@ -1,4 +1,4 @@
-"""Effects of models with a selection equation are the means of what would be drawn from them."""
+"""Effects of models with a selection equation: groups, gaps, errors, and what is refused."""
 
 from __future__ import annotations
 
@@ -57,27 +57,6 @@ def agrees(estimate, values):
     return abs(estimate - values.mean()) < FIVE_ERRORS * values.std() / np.sqrt(values.size)
 
 
-def test_treatment_effects_are_means_of_simulated_gains(fit, drawn):
-    chosen, outcomes = drawn
-    gain = outcomes["in"] - outcomes["out"]
-    found = fit.treatment_effects("in", "out").table.set_index("effect")["estimate"]
-    assert agrees(found["ATE"], gain)
-    assert agrees(found["ATT"], gain[chosen])
-    assert agrees(found["ATU"], gain[~chosen])
-
-
-def test_potential_outcomes_are_means_of_simulated_groups(fit, drawn):
-    chosen, outcomes = drawn
-    found = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    for label, values in outcomes.items():
-        assert agrees(found["everyone", label], values)
-        assert agrees(found["in", label], values[chosen])
-        assert agrees(found["out", label], values[~chosen])
-    chances = fit.choice_probabilities().table.set_index("alternative")["estimate"]
-    assert agrees(chances["in"], chosen.astype(float))
-    assert chances.sum() == pytest.approx(1.0)
-
-
 def test_heterogeneity_is_that_of_simulated_groups_and_holds_the_treatment_effects(fit, drawn):
     chosen, outcomes = drawn
     table = fit.heterogeneity("in", "out").table.set_index(["group", "of"])
@@ -122,40 +101,6 @@ def test_marginal_effects_are_differences_of_chances(fit, table):
     outcome = fit.marginal_effects("w", of="outcome").table["estimate"].iloc[0]
     ends = [fit.predict(table.assign(w=table["w"] + d), "outcome").mean() for d in (step, -step)]
     assert outcome == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3)
-
-
-def test_derivatives_of_the_cells_are_those_of_the_parameters(fit, selection):
-    """Standard errors rest on them; two steps hold scale and correlation out of it."""
-    for one in (fit, selection):
-        moments, rows = moments_of(one.problem), one.rows.take(slice(0, 7))
-        weights = np.linspace(0.5, 2.0, 7)
-        cells, slope = moments.cells_and_slope(one.values, rows, weights)
-        np.testing.assert_allclose(cells, moments.cells(one.values, rows), rtol=1e-12)
-        for place in range(len(one.values)):
-            move = 1e-6 * (np.arange(len(one.values)) == place)
-            up, down = (weights @ moments.cells(one.values + d, rows) for d in (move, -move))
-            np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=DIFFERENCED)
-
-
-def test_standard_errors_of_effects_are_those_of_the_delta_method(fit):
-    """With covariates taken as they are, by differences of the effect in every parameter."""
-    from dataclasses import replace
-
-    found = fit.treatment_effects("in", "out", covariates="fixed")
-    slopes = []
-    for place in range(fit.problem.layout.n_free):
-        step = 1e-5 * (np.arange(fit.problem.layout.n_free) == place)
-        ends = [
-            replace(fit, solution=replace(fit.solution, free=fit.solution.free + d))
-            .treatment_effects("in", "out")
-            .table["estimate"]
-            .to_numpy()
-            for d in (step, -step)
-        ]
-        slopes.append((ends[0] - ends[1]) / 2e-5)
-    by_reported = np.linalg.lstsq(fit.reported.jacobian.T, np.array(slopes), rcond=None)[0]
-    errors = np.sqrt(np.diag(by_reported.T @ fit.covariance.matrix @ by_reported))
-    np.testing.assert_allclose(found.table["std_error"], errors, rtol=1e-4)
 
 
 def test_one_outcome_has_effects_too(selection):
@@ -219,25 +164,6 @@ def test_rows_that_lack_what_others_have_are_not_averaged_over(table):
         whole.potential_outcomes(table).table["estimate"],
         rtol=1e-6,
     )
-
-
-def test_means_of_levels_are_those_of_simulated_exponentials(table):
-    data = table.assign(pay=np.exp(0.5 * table["y"]))
-    fit = ss.switching("log(pay) ~ x", "chosen ~ x + z", data)
-    row = data.iloc[[3]]
-    rng = np.random.default_rng(1)
-    u = rng.standard_normal(400_000)
-    index = linear(fit, "selection", row).to_numpy() + u
-    given = fit.predict(row, "given_seen", scale="level").iloc[0]
-    for label in ("in", "out"):
-        own = fit.params.loc[label]
-        noise = own["correlation"] * u + np.sqrt(1 - own["correlation"] ** 2) * (
-            rng.standard_normal(len(u))
-        )
-        level = np.exp(linear(fit, label, row).to_numpy() + own["scale"] * noise)
-        assert agrees(given[label, "in"], level[index > 0])
-        assert agrees(given[label, "out"], level[index <= 0])
-        assert agrees(fit.predict(row, "latent", scale="level")[label].iloc[0], level)
 
 
 def test_residuals_of_one_outcome_have_mean_zero_at_any_covariates(simulate):

@@ -56,14 +56,6 @@ def correlations_held(model):
     return held
 
 
-def test_the_score_is_zero_and_the_information_positive_at_the_optimum(fit, model_of):
-    found = model_of(fit).evaluate(fit.solution.free)
-    errors = np.sqrt(np.diag(np.linalg.inv(-found.hessian)))
-    assert fit.converged
-    assert np.abs(found.score * errors).max() < OPTIMUM
-    assert np.linalg.eigvalsh(found.hessian).max() < 0
-
-
 def test_the_truth_is_within_four_standard_errors(simulate, build):
     table = simulate(4_000, seed=3)
     fit = fit_of(table, build)
@@ -71,21 +63,6 @@ def test_the_truth_is_within_four_standard_errors(simulate, build):
     for (label, term), estimate in fit.params.items():
         wanted = truth["in" if label == "outcome" else label, term]
         assert abs(estimate - wanted) < 4 * fit.bse[label, term]
-
-
-def test_units_of_outcome_and_covariates_do_not_matter(table, build):
-    fit = fit_of(table, build)
-    moved = table.assign(
-        x=1e6 + 1e3 * table["x"], z=1e-6 * table["z"], y=5 + 1e4 * table["y"],
-        wage=5 + 1e4 * table["wage"],
-    )  # fmt: skip
-    again = fit_of(moved, build)
-    seen = sum(fit.facts.counts)
-    assert again.llf == pytest.approx(fit.llf - seen * np.log(1e4), rel=1e-8)
-    assert again.correlations.to_numpy() == pytest.approx(fit.correlations.to_numpy(), rel=1e-4)
-    for label in fit.scales.index:
-        assert again.params[label, "x"] == pytest.approx(10 * fit.params[label, "x"], rel=1e-4)
-        assert again.bse[label, "x"] == pytest.approx(10 * fit.bse[label, "x"], rel=1e-4)
 
 
 def test_the_direction_of_the_index_is_a_matter_of_taste(table):
@@ -116,14 +93,6 @@ def test_the_index_points_to_true_or_one_or_the_first_formula(table, keys, value
 
 def object_of(value):
     return np.array(value, dtype=object)
-
-
-def test_a_weight_counts_rows(table, build):
-    repeated = table.loc[table.index.repeat(table["weight"].astype(int))]
-    weighted, plain = fit_of(table, build, weights="weight"), fit_of(repeated, build)
-    assert weighted.llf == pytest.approx(plain.llf, rel=1e-9)
-    np.testing.assert_allclose(weighted.params, plain.params, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(weighted.bse, plain.bse, rtol=1e-5)
 
 
 def test_rows_of_weight_zero_are_as_good_as_absent(table, build):

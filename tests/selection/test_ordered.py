@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.cli.main import main
 from selfselect.errors import DataError, FormulaError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
-from selfselect.moments.choose import moments_of
 
 ORDER = ["none", "part", "full"]
 FORMULAS = {"none": "pay ~ x", "part": "pay ~ x + w", "full": "pay ~ x"}
 SELECTION = "hours ~ x + z"
-DIFFERENCED = 1e-6
-"""Central differences of a function of size one, in double precision."""
 DRAWS = 4_000
-FIVE_ERRORS = 5.0
 
 
 def fit_of(table, **options):
@@ -46,62 +39,6 @@ def natural_of(model, correlations):
 def at(ordered_table, build_ordered, request):
     model = build_ordered(ordered_table.iloc[:40])
     return model, natural_of(model, request.param)
-
-
-def plain_loglik(table, parameters):
-    """Evaluate the closed form of the likelihood, row by row and without any care."""
-    index = sum(parameters["selection", term] * table[term] for term in "xz")
-    between = [parameters["selection", f"cut {a}|{b}"] for a, b in pairwise(ORDER)]
-    ends = [-np.inf, *between, np.inf]
-    total = 0.0
-    for j, label in enumerate(ORDER):
-        own = table["hours"] == label
-        beta = {key[1]: value for key, value in parameters.items() if key[0] == label}
-        mean = beta["Intercept"] + sum(beta[t] * table[t] for t in "xw" if t in beta)
-        e, rho = ((table["pay"] - mean) / beta["scale"])[own], beta["correlation"]
-        upper, lower = (
-            norm.cdf((end - index[own] - rho * e) / np.sqrt(1 - rho**2))
-            for end in (ends[j + 1], ends[j])
-        )
-        total += (norm.logpdf(e) - np.log(beta["scale"]) + np.log(upper - lower)).sum()
-    return total
-
-
-def test_the_log_likelihood_is_the_closed_form(at, ordered_table):
-    model, natural = at
-    reported = model.layout.report(natural)
-    parameters = dict(zip(reported.labels, reported.values, strict=True))
-    wanted = plain_loglik(ordered_table.iloc[:40], parameters)
-    assert model.evaluate(natural).loglik == pytest.approx(wanted, rel=1e-9)
-
-
-def test_score_and_hessian_are_slopes(at):
-    model, natural = at
-    found, step = model.evaluate(natural), 1e-6
-    size = np.abs(found.hessian).max()
-    for place in range(len(natural)):
-        move = step * (np.arange(len(natural)) == place)
-        up, down = (model.evaluate(natural + d) for d in (move, -move))
-        slope = (up.loglik - down.loglik) / (2 * step)
-        assert found.score[place] == pytest.approx(slope, rel=DIFFERENCED, abs=1e-5)
-        curve = (up.score - down.score) / (2 * step)
-        np.testing.assert_allclose(found.hessian[place], curve, atol=DIFFERENCED * size)
-    moving = np.setdiff1d(np.arange(len(natural)), model.at_t)
-    assert np.linalg.eigvalsh(found.hessian[np.ix_(moving, moving)]).max() < 0
-
-
-def test_rows_add_up_and_parameters_are_each_others_image(at):
-    model, natural = at
-    np.testing.assert_allclose(
-        model.row_scores(natural).sum(axis=0), model.evaluate(natural).score, rtol=1e-9, atol=1e-9
-    )
-    reported = model.layout.report(natural)
-    again = model.layout.natural(model.layout.read(reported.values))
-    np.testing.assert_allclose(again, natural, rtol=1e-9, atol=1e-9)
-    for place in range(len(natural)):
-        move = 1e-6 * (np.arange(len(natural)) == place)
-        up, down = (model.layout.report(natural + d).values for d in (move, -move))
-        np.testing.assert_allclose(reported.jacobian[:, place], (up - down) / 2e-6, atol=1e-6)
 
 
 def test_cut_points_out_of_order_have_no_likelihood(at):
@@ -168,18 +105,6 @@ def test_the_reversed_order_is_the_same_model(ordered_table, fit):
     )
 
 
-def test_units_of_outcome_and_covariates_do_not_matter(ordered_table, fit):
-    moved = ordered_table.assign(
-        x=1e6 + 1e3 * ordered_table["x"], pay=5 + 1e4 * ordered_table["pay"]
-    )
-    again = fit_of(moved)
-    assert again.llf == pytest.approx(fit.llf - 400 * np.log(1e4), rel=1e-8)
-    np.testing.assert_allclose(again.correlations, fit.correlations, rtol=1e-4)
-    key = ("part", "x")
-    assert again.params[key] == pytest.approx(10 * fit.params[key], rel=1e-4)
-    assert again.bse[key] == pytest.approx(10 * fit.bse[key], rel=1e-4)
-
-
 def test_a_weight_counts_rows_and_a_single_start_finds_the_same(ordered_table, fit):
     repeated = ordered_table.loc[ordered_table.index.repeat(ordered_table["weight"].astype(int))]
     weighted, plain = fit_of(ordered_table, weights="weight"), fit_of(repeated)
@@ -223,59 +148,6 @@ def drawn(fit, ordered_table):
         noise = rho * u + np.sqrt(1 - rho**2) * rng.standard_normal(u.shape)
         outcomes[label] = mean.to_numpy()[:, None] + own["scale"] * noise
     return chosen, outcomes
-
-
-def agrees(estimate, values):
-    return abs(estimate - values.mean()) < FIVE_ERRORS * values.std() / np.sqrt(values.size)
-
-
-def test_effects_are_means_of_what_is_drawn(fit, drawn):
-    chosen, outcomes = drawn
-    for a, b in (("part", "none"), ("full", "none"), ("none", "full")):
-        gain, treated = outcomes[a] - outcomes[b], chosen == ORDER.index(a)
-        found = fit.treatment_effects(a, b).table.set_index("effect")["estimate"]
-        assert agrees(found["ATE"], gain)
-        assert agrees(found["ATT"], gain[treated])
-        assert agrees(found["ATU"], gain[~treated])
-    groups = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
-    for j, group in enumerate(ORDER):
-        for label in ORDER:
-            assert agrees(groups[group, label], outcomes[label][chosen == j])
-    chances = fit.choice_probabilities().table.set_index("alternative")["estimate"]
-    assert chances.sum() == pytest.approx(1.0)
-    for j, label in enumerate(ORDER):
-        assert agrees(chances[label], (chosen == j).astype(float))
-
-
-def test_levels_of_logarithms_are_means_of_exponentials(ordered_table):
-    data = ordered_table.assign(wage=np.exp(0.5 * ordered_table["pay"]))
-    fit = ss.switching("log(wage) ~ x", SELECTION, data, ordered=ORDER)
-    row, rng = data.iloc[[5]], np.random.default_rng(1)
-    u = rng.standard_normal(400_000)
-    params = fit.params
-    index = sum(params["selection", term] * row[term].iloc[0] for term in "xz") + u
-    chosen = np.digitize(
-        index, [params["selection", f"cut {a}"] for a in ("none|part", "part|full")]
-    )
-    given = fit.predict(row, "given_seen", scale="level").iloc[0]
-    for label in ORDER:
-        own = params[label]
-        rho = own["correlation"]
-        noise = rho * u + np.sqrt(1 - rho**2) * rng.standard_normal(len(u))
-        level = np.exp(own["Intercept"] + own["x"] * row["x"].iloc[0] + own["scale"] * noise)
-        for j, group in enumerate(ORDER):
-            assert agrees(given[label, group], level[chosen == j])
-
-
-def test_derivatives_of_the_cells_are_those_of_the_parameters(fit):
-    moments, rows = moments_of(fit.problem), fit.rows.take(slice(0, 7))
-    weights = np.linspace(0.5, 2.0, 7)
-    cells, slope = moments.cells_and_slope(fit.values, rows, weights)
-    np.testing.assert_allclose(cells, moments.cells(fit.values, rows), rtol=1e-12)
-    for place in range(len(fit.values)):
-        move = 1e-6 * (np.arange(len(fit.values)) == place)
-        up, down = (weights @ moments.cells(fit.values + d, rows) for d in (move, -move))
-        np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=DIFFERENCED)
 
 
 def test_marginal_effects_are_differences_of_chances(fit, ordered_table):

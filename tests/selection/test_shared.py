@@ -17,7 +17,6 @@ TRUTH = {
     ("(common)", "scale"): 1.3, ("(common)", "correlation"): 0.5, ("selection", "Intercept"): 0.2,
     ("selection", "x"): 0.4, ("selection", "z"): 0.8,
 }  # fmt: skip
-DIFFERENCED = 1e-5
 
 
 def simulate(n_rows=800, seed=0):
@@ -48,21 +47,6 @@ def test_the_truth_is_within_four_standard_errors():
         assert abs(estimate - TRUTH[key]) < 4 * fit.bse[key], key
 
 
-def test_the_score_is_zero_and_the_information_is_minus_the_curvature(fit):
-    from selfselect.solvers.climb import score_at
-
-    free = fit.solution.free
-    score = score_at(fit.problem, fit.engine, free)
-    errors = np.sqrt(np.diag(np.linalg.inv(fit.solution.information)))
-    assert np.abs(score * errors).max() < 1e-5
-    for place in range(len(free)):
-        move = 1e-5 * (np.arange(len(free)) == place)
-        up, down = (score_at(fit.problem, fit.engine, free + d) for d in (move, -move))
-        curve = -(up - down) / 2e-5
-        size = np.abs(fit.solution.information).max()
-        np.testing.assert_allclose(fit.solution.information[place], curve, atol=DIFFERENCED * size)
-
-
 def test_models_nest_and_none_of_the_restrictions_is_rejected(table):
     one_noise, slopes, free = (
         ss.switching("y ~ x", SELECTION, table, shared=shared) for shared in ("slopes", ["x"], None)
@@ -74,19 +58,6 @@ def test_models_nest_and_none_of_the_restrictions_is_rejected(table):
         # Without correlation it is a probit, and one regression with a dummy.
         assert fit.llf_independent < fit.llf
         assert fit.independence_test().df == len(fit.correlations)
-
-
-def test_without_correlation_one_noise_is_one_regression(table):
-    from scipy.stats import norm
-
-    fit = ss.switching("y ~ x", SELECTION, table, shared="slopes")
-    probit = ss.switching("y ~ 1", SELECTION, table, method="two-step").params["selection"]
-    index = probit["Intercept"] + probit["x"] * table["x"] + probit["z"] * table["z"]
-    x = np.column_stack([np.ones(len(table)), table[["x", "treated"]]])
-    left = table["y"] - x @ np.linalg.lstsq(x, table["y"], rcond=None)[0]
-    total = norm.logpdf(left, scale=np.sqrt(np.mean(left**2))).sum()
-    total += norm.logcdf(np.where(table["treated"] == 1, index, -index)).sum()
-    assert fit.llf_independent == pytest.approx(total, rel=1e-9)
 
 
 def test_one_noise_has_one_effect_for_everyone(table):
@@ -103,16 +74,6 @@ def test_one_noise_has_one_effect_for_everyone(table):
     # That it is the same for both groups is no estimate, and has no error.
     parts = fit.heterogeneity(1, 0).table.query("of == 'effect' and group == 'difference'")
     assert (parts[["estimate", "std_error"]] == 0.0).all(axis=None)
-
-
-def test_derivatives_of_the_cells_are_those_of_the_parameters(fit):
-    moments, rows = moments_of(fit.problem), fit.rows.take(slice(0, 7))
-    weights = np.linspace(0.5, 2.0, 7)
-    _, slope = moments.cells_and_slope(fit.values, rows, weights)
-    for place in range(len(fit.values)):
-        move = 1e-6 * (np.arange(len(fit.values)) == place)
-        up, down = (weights @ moments.cells(fit.values + d, rows) for d in (move, -move))
-        np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=1e-6)
 
 
 def test_all_errors_and_files_and_pages_are_there(table, fit, tmp_path):

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.errors import DataError
-from selfselect.likelihoods import evaluate, row_terms
+from selfselect.likelihoods import row_terms
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,6 @@ def switching(data, **options):
 @pytest.fixture(params=[selection, switching], ids=["sample selection", "switching"])
 def call(request):
     return request.param
-
-
-def test_they_add_the_chance_of_their_selection(lost, call):
-    fit = call(lost, missing_outcome="silent")
-    shown = call(lost[~lost["gone"] | ~lost["works"]] if call is selection else lost[~lost["gone"]])
-    problem, natural = fit.problem, fit.problem.layout.natural(fit.solution.free)
-    params = fit.params["selection"]
-    index = params["Intercept"] + params["x"] * lost["x"] + params["z"] * lost["z"]
-    silent = lost["gone"] & (lost["works"] | (call is switching))
-    chance = norm.logcdf(np.where(lost["works"], index, -index))[silent].sum()
-    rows = np.flatnonzero(~silent)
-    part = fit.engine.batch.take(rows)
-    assert fit.llf == pytest.approx(evaluate(problem, natural, part).loglik + chance, rel=1e-9)
-    assert len(rows) == shown.nobs and fit.facts.n_selected_silent == silent.sum()
-    each = row_terms(problem, natural, fit.engine.batch)
-    whole = evaluate(problem, natural, fit.engine.batch)
-    np.testing.assert_allclose(each.score.sum(axis=0), whole.score, atol=1e-6)
 
 
 def test_selection_is_estimated_from_all_rows_and_better(lost, call):
@@ -129,12 +112,6 @@ def test_outcomes_that_are_all_missing_and_unknown_choices_are_refused(lost, cal
         call(unknown, missing_outcome="silent")
     with pytest.raises(DataError, match="missing_outcome='silent' keeps them"):
         call(lost.assign(w=lost["w"].fillna(0.0)))
-
-
-def test_a_saved_fit_remembers_them(lost, tmp_path):
-    fit = selection(lost, missing_outcome="silent")
-    fit.save(tmp_path / "fit.json")
-    assert str(ss.load(tmp_path / "fit.json").summary()) == str(fit.summary())
 
 
 def test_ordered_alternatives_have_them_too(ordered_table):
