@@ -13,9 +13,9 @@ from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages, check_covariates_word, transform
 from selfselect.effects.base import EffectTable, effect_table, how_averaged, key_name
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
-from selfselect.multinomial.pages import near_collinearity
 from selfselect.multinomial.result import NO_OTHERS, refuse_unidentified
 from selfselect.multinomial.two_steps import expect, summed
+from selfselect.results.rejections import sentences
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -130,7 +130,7 @@ def treatment_effects(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=near_collinearity(fit),
+        warnings=sentences(fit.page_facts(), "grave"),
         notes=notes,
         tested=True,
     )
@@ -162,7 +162,7 @@ def potential_outcomes(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=near_collinearity(fit),
+        warnings=sentences(fit.page_facts(), "grave"),
         notes=(),
     )
     return replace(made, notes=tuple(notes))

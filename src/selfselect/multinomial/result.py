@@ -31,6 +31,7 @@ from selfselect.problem.parameters import Reported
 from selfselect.results.estimates import Estimates
 from selfselect.results.page_methods import Comparison
 from selfselect.results.predictions import check_scale, errors_of_rows, say_lacking, with_intervals
+from selfselect.results.rejections import PageFact
 from selfselect.results.tables import check_level
 from selfselect.visible import on_one_line
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
     from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
+    from selfselect.report.summary import Portrait
     from selfselect.results.fit_result import FitResult
 
 Array = NDArray[np.float64]
@@ -164,12 +166,12 @@ class MultinomialResult(Estimates):
     found : both steps, estimated.
     covariance : of the estimates of both steps.
     facts : what to know of the data.
+    conditions : per outcome, how nearly its correction is a combination of its covariates, as a
+        condition number: see `two_steps.condition_numbers`.
     rows : coded; None where the fit was loaded from a file.
     row_labels : the caller's labels of the rows that were used; None likewise.
     influence : (n, m) what each row does to the estimates; None after a bootstrap.
     call : the call that made the fit, as code.
-    conditions : per outcome, how nearly its correction is a combination of its covariates, as a
-        condition number: see `two_steps.condition_numbers`. Empty in fits saved without it.
     """
 
     coding: Coding
@@ -177,11 +179,11 @@ class MultinomialResult(Estimates):
     found: TwoStepEstimate
     covariance: Covariance
     facts: DataFacts
+    conditions: tuple[float, ...]
     rows: Rows | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
     influence: Array | None = field(default=None)
     call: str | None = field(default=None)
-    conditions: tuple[float, ...] = field(default=())
 
     @cached_property
     def reported(self) -> Reported:
@@ -293,6 +295,12 @@ class MultinomialResult(Estimates):
     def _surface(self) -> Surface | str:
         return "two-step estimates do not maximise a likelihood"
 
+    def page_facts(self) -> tuple[PageFact, ...]:
+        """Return what every page of this fit says first, such as corrections nearly collinear."""
+        from selfselect.multinomial.pages import page_facts
+
+        return page_facts(self)
+
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
     ) -> Page:
@@ -304,9 +312,14 @@ class MultinomialResult(Estimates):
         intervals : ``"wald"``; there are no others.
         stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
-        from selfselect.multinomial.pages import summarise
+        from selfselect.report.summary import summarise
 
         return summarise(self, level, intervals, stars=stars)
+
+    def _portrait(self) -> Portrait:
+        from selfselect.multinomial.pages import ChoicePortrait
+
+        return ChoicePortrait(self)
 
     def _corrections(self) -> list[Any]:
         """Return, by parameter, the alternative whose correction it belongs to; None for others."""
@@ -432,7 +445,8 @@ class MultinomialResult(Estimates):
         roy : a fit of `selfselect.fit` to the same rows and outcomes: there the largest (or
             smallest) outcome is chosen, here whatever a logit says.
         """
-        from selfselect.multinomial.pages import compare_page, comparison_table
+        from selfselect.multinomial.pages import comparison_table
+        from selfselect.report.summary import compare_page
 
         table = comparison_table(self, roy)
         return Comparison(table, partial(compare_page, self, table))
@@ -446,7 +460,7 @@ class MultinomialResult(Estimates):
             from a file does not have.
         level : of all intervals.
         """
-        from selfselect.multinomial.pages import explain
+        from selfselect.report.explain import explain
 
         return explain(self, data, level=level)
 
@@ -465,10 +479,9 @@ class MultinomialResult(Estimates):
         level : of all intervals.
         command : the shell command that made the fit, shown as it is, if there was one.
         """
-        from selfselect.multinomial.pages import compose
-        from selfselect.report.write import write_document
+        from selfselect.report.write import write_report
 
-        write_document(lambda: compose(self, level, command), path, level=level)
+        write_report(self, path, level=level, command=command)
 
     def __getattr__(self, name: str) -> NoReturn:
         from selfselect.results.fit_result import FitResult

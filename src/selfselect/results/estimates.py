@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,14 @@ from selfselect.results.tables import (
 )
 
 if TYPE_CHECKING:
+    from selfselect.data.coding import Coding
+    from selfselect.data.design import DataFacts
     from selfselect.effects.base import EffectTable
     from selfselect.inference.profile import Interval, Surface
     from selfselect.report.page import Page
+    from selfselect.report.summary import Portrait
+    from selfselect.results.page_methods import Comparison
+    from selfselect.results.rejections import PageFact
 
 
 # Hooks by which the `maketables` package prints our fits beside others', without either import.
@@ -329,7 +334,7 @@ class Estimates(MaketablesHooks):
         ----------
         stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
-        from selfselect.report.page_parts import side_by_side
+        from selfselect.report.summary import side_by_side
 
         return side_by_side(self, self.equation_labels, stars=stars)
 
@@ -404,3 +409,61 @@ class Estimates(MaketablesHooks):
         from selfselect.results.expressions import combine
 
         return combine(self, expressions, level=level, linear=False)
+
+
+class Fitted(Protocol):
+    """What pages ask of a fit, of whatever model."""
+
+    @property
+    def coding(self) -> Coding:
+        """How tables are coded, with the equations."""
+
+    @property
+    def covariance(self) -> Covariance:
+        """The covariance of the estimates."""
+
+    @property
+    def facts(self) -> DataFacts:
+        """What to know of the data."""
+
+    @property
+    def call(self) -> str | None:
+        """The call that made the fit, as code."""
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names."""
+
+    @property
+    def nobs(self) -> int:
+        """Rows used; with frequency weights, how many rows they stand for."""
+
+    @property
+    def counts(self) -> pd.Series[float]:
+        """Rows in which each alternative was chosen, or expected ones."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver reached the optimum."""
+
+    @property
+    def status(self) -> str:
+        """How the solver ended, in a sentence."""
+
+    def tidy(self, level: float = ..., *, intervals: Intervals = ...) -> pd.DataFrame:
+        """One row per parameter."""
+
+    def conf_int(self, level: float = ..., method: Intervals = ...) -> pd.DataFrame:
+        """Confidence intervals of the parameters."""
+
+    def summary(self, level: float = ..., *, intervals: Intervals = ..., stars: bool = ...) -> Page:
+        """Compose the page to read first."""
+
+    def compare(self) -> Comparison:
+        """Put least squares beside the fit."""
+
+    def page_facts(self) -> tuple[PageFact, ...]:
+        """Return what every page of this fit says first."""
+
+    def _portrait(self) -> Portrait:
+        """Return what its pages say that depends on its model."""

@@ -20,12 +20,13 @@ from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
-from selfselect.results.diagnosis import Diagnosis
+from selfselect.results.diagnosis import Diagnosis, page_facts
 from selfselect.results.effect_methods import EffectMethods, PredictionMethods
 from selfselect.results.estimates import Estimates
 from selfselect.results.memberships import expected_shares
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.page_methods import PageMethods
+from selfselect.results.rejections import PageFact
 from selfselect.results.tables import labelled_series, naive_table
 from selfselect.results.trust_methods import AssumptionMethods, TrustMethods
 from selfselect.solvers.base import Solution
@@ -48,8 +49,7 @@ class SavedAnswers:
     diagnosis: Diagnosis
     shares: tuple[float, ...]
     noise: tuple[TestResult, ...]
-    rejections: tuple[str, ...] | None = None
-    too_many: tuple[str, ...] | None = None
+    page_facts: tuple[PageFact, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -247,16 +247,7 @@ class FitResult(
         """The naive fit as plain arrays; its errors allow for what those of the fit allow for."""
         if self.kept:
             return self.kept.naive
-        return fit_naive(self.problem, self.engine_of_rows(), self.naive_errors)
-
-    @property
-    def naive_errors(self) -> ErrorKind:
-        """What standard errors of least squares allow for: what those of the fit do."""
-        return ErrorKind(
-            robust=not self.covariance.of_model,
-            clusters=self.cluster_sizes,
-            repeated=self.facts.weights_kind == "frequency",
-        )
+        return fit_naive(self.problem, self.engine_of_rows(), ErrorKind.of(self))
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -279,6 +270,10 @@ class FitResult(
     def memory(self) -> dict[Any, Any]:
         """Results of bootstrap tests, for summaries; the verdict, for `explain` and reports."""
         return {}
+
+    def page_facts(self) -> tuple[PageFact, ...]:
+        """Return what every page of this fit says first, such as rejections and other optima."""
+        return page_facts(self)
 
     # rows
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from selfselect.plots import LinesPicture, Picture
     from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
+    from selfselect.report.summary import Portrait
     from selfselect.results.fit_result import FitResult
 
 
@@ -243,7 +244,8 @@ class PageMethods(FitMethods):
         """
         from selfselect.report.summary import compare_page
 
-        return Comparison(comparison_table(self._fit), partial(compare_page, self._fit))
+        table = comparison_table(self._fit)
+        return Comparison(table, partial(compare_page, self._fit, table))
 
     def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
         """Explain the fit in a few sentences: the answer, the assumptions, and what to try.
@@ -281,15 +283,17 @@ class PageMethods(FitMethods):
         intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
         stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
-        if self._fit.problem.noise.selected:
-            from selfselect.report.summary import summarise_selection
-
-            with one_blas_thread():
-                return summarise_selection(self._fit, level, intervals, stars=stars)
         from selfselect.report.summary import summarise
 
         with one_blas_thread():
             return summarise(self._fit, level, intervals, stars=stars)
+
+    def _portrait(self) -> Portrait:
+        """Return what pages say of this fit that depends on its model."""
+        from selfselect.report.portraits import FitPortrait, SelectionPortrait
+
+        selected = self._fit.problem.equations.selection is not None
+        return SelectionPortrait(self._fit) if selected else FitPortrait(self._fit)
 
     @property
     def plot(self) -> FitPictures:

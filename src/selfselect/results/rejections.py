@@ -1,9 +1,10 @@
-"""Tests of the specification, and what is rejected, in words."""
+"""Facts that pages say first; the tests of what is assumed of the noise, and their rejections."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -27,10 +28,84 @@ from selfselect.inference.statistics import (
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
 from selfselect.rules import direction_of, has_bounds
 from selfselect.seeds import check_seed
+from selfselect.solvers.base import Status
 from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    from selfselect.results.estimates import Fitted
     from selfselect.results.fit_result import FitResult
+
+
+# Facts of a fit that its pages say first, and that its file keeps.
+
+
+Kind = Literal[
+    "not converged", "rejected", "effect on slopes", "too many", "hardly distinct", "fragile",
+    "boundary", "impossible correlation", "other optima", "nearly collinear", "no standard errors",
+    "weak exclusions", "weakly determined", "few clusters", "not tested", "noise",
+]  # fmt: skip
+
+Grade = Literal["grave", "weak", "note"]
+"""Grave facts stand first on every page; weak ones at the foot of the summary, and first where
+only words are; notes at the foot."""
+
+
+@dataclass(frozen=True)
+class PageFact:
+    """A fact that no page of a fit may leave out.
+
+    Attributes
+    ----------
+    kind : which fact.
+    grade : how much it matters.
+    words : what is so, and why it matters.
+    next_step : what to do about it; empty where the words say it, or nothing can be done.
+    """
+
+    kind: Kind
+    grade: Grade
+    words: str
+    next_step: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All that a page says of it."""
+        return f"{self.words} {self.next_step}".rstrip()
+
+
+def sentences(facts: Iterable[PageFact], *grades: Grade) -> tuple[str, ...]:
+    """Return what pages say of the facts of some grades; of all where none is named."""
+    return tuple(one.sentence for one in facts if not grades or one.grade in grades)
+
+
+def not_converged(fit: Fitted) -> list[PageFact]:
+    """Warn of a fit that did not converge."""
+    if fit.converged:
+        return []
+    words = f"NOT CONVERGED. {fit.status} Do not use these numbers."
+    step = "The page 'When a fit does not converge' of the documentation says what to try."
+    return [PageFact("not converged", "grave", words, step)]
+
+
+def no_standard_errors(fit: FitResult) -> list[PageFact]:
+    """Say why a fit has no standard errors, where it has none."""
+    if np.isfinite(fit.covariance.matrix).all():
+        return []
+    step = ""
+    if fit.solution.status is Status.AT_BOUNDARY:
+        why = "the estimate is at a boundary of what is possible."
+    elif fit.method == "ml" and not np.isfinite(fit.solution.information).all():
+        why = (
+            f"{fit.solution.solver_name} does not maximise the likelihood, so its estimates have "
+            "no information matrix."
+        )
+        step = "Use covariance='bootstrap'."
+    else:
+        why = (
+            "the information matrix is singular, so some parameters are not determined by this "
+            "data."
+        )
+    return [PageFact("no standard errors", "grave", f"NO STANDARD ERRORS: {why}", step)]
 
 
 # What is assumed of the noise, tested on a fit.
@@ -127,29 +202,39 @@ def _shape_name(fit: FitResult) -> str:
 
 
 def rejections(fit: FitResult) -> tuple[str, ...]:
-    """Say which assumptions on the noise are rejected and what that does; empty if none is.
+    """Say which assumptions on the noise are rejected and what that does; empty if none is."""
+    return sentences(rejected(fit))
 
-    Whatever a page shows that rests on the model must show these sentences before it.
+
+def rejected(fit: FitResult) -> tuple[PageFact, ...]:
+    """Return the facts that assumptions on the noise are rejected, and what that does, at last.
+
+    Whatever a page shows that rests on the model must show them before it.
     """
-    if fit.kept is not None and fit.kept.rejections is not None:
-        return fit.kept.rejections
+    if fit.kept is not None:
+        kinds = ("rejected", "effect on slopes")
+        return tuple(one for one in fit.kept.page_facts if one.kind in kinds)
     tests = assumptions_tested(fit)
-    rejected = {name: test for name, test in tests.items() if test.rejects()}
-    if not rejected:
+    failed = {name: test for name, test in tests.items() if test.rejects()}
+    if not failed:
         return ()
-    found = departures_of(fit, ask=False)
-    said = [*_scale(fit)]
-    if "independence" in rejected:
-        how, tails = _how(rejected["independence"]), _shape_name(fit) in rejected
-        said.append(f"INDEPENDENCE REJECTED: {how}.{_suspects(fit, found, tails, bool(said))}")
-    if _shape_name(fit) in rejected:
-        how, what = _how(rejected[_shape_name(fit)]), _shape_name(fit).removeprefix("the ").upper()
-        said.append(f"{what} REJECTED: {how}. The noise is skewed or has other tails.")
-    if _variance(fit) in rejected:
-        said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. Robust "
-                    f"standard errors do not correct for this{_moving(fit)}.")  # fmt: skip
-    said.append(f"{_effect(found)}{_next(fit, found)}")
-    return tuple(said)
+    found, shape = departures_of(fit, ask=False), _shape_name(fit)
+    words = _scale(fit)
+    if "independence" in failed:
+        suspects = _suspects(fit, found, shape in failed, bool(words))
+        words.append(f"INDEPENDENCE REJECTED: {_how(failed['independence'])}.{suspects}")
+    if shape in failed:
+        name, how = shape.removeprefix("the ").upper(), _how(failed[shape])
+        words.append(f"{name} REJECTED: {how}. The noise is skewed or has other tails.")
+    if _variance(fit) in failed:
+        name, how = _variance(fit).upper(), _how(failed[_variance(fit)])
+        words.append(
+            f"{name} REJECTED: {how}. Robust standard errors do not correct for this{_moving(fit)}."
+        )
+    return (
+        *(PageFact("rejected", "grave", one) for one in words),
+        PageFact("effect on slopes", "grave", _effect(found), _next(fit, found)),
+    )
 
 
 def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
@@ -168,24 +253,6 @@ def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
         fit.memory["departures"] = measure_departures(fit)
     found: Departures | str = fit.memory["departures"]
     return found
-
-
-def what_to_try(fit: FitResult) -> str:
-    """Say how much it matters that tests reject, and what to try; empty where none rejects."""
-    said = rejections(fit)
-    if not said:
-        return ""
-    found = departures_of(fit, ask=False)
-    small = isinstance(found, Departures) and found.small
-    test = assumptions_tested(fit).get("independence")
-    vain = small or rule_in_doubt(fit)
-    remedies = [] if vain or test is None or not test.rejects() else _remedies(fit)
-    off = (
-        ""
-        if small
-        else ("Results that depend on the model may be off by more than their intervals say. ")
-    )
-    return off + (f"Try {', '.join(remedies)}. " if remedies else "") + said[-1]
 
 
 def tests_in_words(fit: FitResult) -> str:
@@ -229,7 +296,7 @@ def _level() -> str:
 
 def _scale(fit: FitResult) -> list[str]:
     """Name first the one restriction that is easily lifted."""
-    if fit.kept is not None or not fit.problem.layout.common:
+    if not fit.problem.layout.common:
         return []
     if "scale" not in fit.memory:
         fit.memory["scale"] = common_scale_test(
@@ -308,7 +375,7 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
     fitted = has_bounds(problem.ordered_rule) and problem.rank is None
     if small or not fitted or problem.noise.selected:
         return ""
-    said = " NEXT: "
+    said = "NEXT: "
     if _positive_and_skewed(fit):
         said += "the outcome is positive and skewed, so fit its logarithm first; "
     if isinstance(found, Departures) and not found.explained:
@@ -343,7 +410,7 @@ def rule_in_doubt(fit: FitResult) -> bool | None:
 
 def _positive_and_skewed(fit: FitResult) -> bool:
     """Say whether observed outcomes are positive, no logarithm yet, and far from symmetric."""
-    if fit.kept is not None or "log" in fit.problem.equations.outcome:
+    if "log" in fit.problem.equations.outcome:
         return False
     outcome = fit.engine_of_rows().sample(LOOKED_AT, np.random.default_rng(0)).rows.outcome
     if outcome is None or np.isnan(outcome).all() or np.nanmin(outcome) <= 0:
