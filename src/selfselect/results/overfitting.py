@@ -125,8 +125,6 @@ def overfitted_test(
 
 def too_many(fit: FitResult) -> tuple[str, ...]:
     """Say, without being asked, that there may be an alternative or type too many; else nothing."""
-    if fit.kept is not None and fit.kept.too_many is not None:
-        return fit.kept.too_many
     of_types = fit.problem.noise.mixed
     if not (of_types or fit.problem.exchangeable):
         return ()
