@@ -14,7 +14,6 @@ import selfselect as ss
 from selfselect.errors import OptionError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
-from selfselect.report.summary import compare_page
 from selfselect.solvers import EM, MaximumLikelihood
 
 SAME = 1e-6
@@ -167,7 +166,7 @@ def test_compare_sets_least_squares_of_all_rows_beside_every_alternative(result,
         np.testing.assert_allclose(
             table.loc[[(j, term) for term in ("Intercept", "x1", "x2")], "naive"], naive, rtol=1e-8
         )
-    assert "expected share of rows" in str(compare_page(result))
+    assert "expected share of rows" in str(result.compare().to_page())
 
 
 # how it got there

@@ -16,6 +16,7 @@ import selfselect as ss
 from selfselect.cli.main import BAD_INPUT, main
 from selfselect.errors import OptionError, ReportError, UnsupportedError
 from selfselect.explore import write
+from selfselect.report.portraits import FitPortrait
 
 HOSTILE = "</script><script>alert(1)</script>"
 RIGHT_TO_LEFT = "\u202e\u05e9\u05dc\u05d5\u05dd"
@@ -107,7 +108,7 @@ def test_three_hundred_covariates_stay_one_small_file(
 ) -> None:
     # Looking for doubts takes half a minute with this many.
     monkeypatch.setattr(write, "notices", lambda *_: ())
-    monkeypatch.setattr(write, "nothing_to_warn_of", lambda *_: "")
+    monkeypatch.setattr(FitPortrait, "nothing_wrong", lambda *_: "")
     table = choices(["a", "b"], 300, 1_500)
     fit = ss.fit("y ~ " + " + ".join(f"x{i}" for i in range(300)), table, chosen="who")
     fit.explore(tmp_path / "page.html")

@@ -311,12 +311,12 @@ TEXTS: dict[str, Any] = {
     "no version": '{"format": "selfselect fit"}',
     "version null": '{"format": "selfselect fit", "version": null}',
     "version true": '{"format": "selfselect fit", "version": true}',
-    "version text": '{"format": "selfselect fit", "version": "3"}',
-    "version list": '{"format": "selfselect fit", "version": [3]}',
-    "version 3.0": '{"format": "selfselect fit", "version": 3.0}',
-    "version 4": '{"format": "selfselect fit", "version": 4}',
+    "version text": '{"format": "selfselect fit", "version": "4"}',
+    "version list": '{"format": "selfselect fit", "version": [4]}',
+    "version 4.0": '{"format": "selfselect fit", "version": 4.0}',
+    "version 5": '{"format": "selfselect fit", "version": 5}',
     "version 0": '{"format": "selfselect fit", "version": 0}',
-    "only a head": '{"format": "selfselect fit", "version": 3}',
+    "only a head": '{"format": "selfselect fit", "version": 4}',
     "only an old head": '{"format": "selfselect fit", "version": 1}',
     "nested beyond any stack": "[" * 200_000,
     "objects beyond any stack": '{"a":' * 100_000,
@@ -357,7 +357,7 @@ def test_tokens_that_are_no_json_numbers_are_refused(saved, tmp_path):
 
 def test_a_key_that_is_given_twice_is_refused(saved, tmp_path):
     text, path = json.dumps(saved["plain"]), tmp_path / "fit.json"
-    path.write_text(text[:-1] + ', "version": 3}')
+    path.write_text(text[:-1] + ', "version": 4}')
     with pytest.raises(ArchiveError, match="same key twice"):
         ss.load(path)
 

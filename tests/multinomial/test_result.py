@@ -14,8 +14,8 @@ from scipy.special import ndtri
 import selfselect as ss
 from selfselect.errors import FormulaError, OptionError, UnsupportedError
 from selfselect.multinomial.corrections import CORRECTIONS
-from selfselect.multinomial.pages import compose
 from selfselect.report.explain import in_words
+from selfselect.report.write import compose
 
 from .conftest import made
 
@@ -242,7 +242,7 @@ def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
     assert "multinomial_switching" in str(dmf1.call)
     with pytest.raises(UnsupportedError, match="do not maximise a likelihood"):
         dmf1.conf_int(method="profile")
-    with pytest.raises(OptionError, match="no profile intervals"):
+    with pytest.raises(UnsupportedError, match="no profile intervals"):
         dmf1.summary(intervals="profile")
     for ask in (lambda: dmf1.treatment_effects("a", "a"), lambda: dmf1.predict(kind="mean")):
         with pytest.raises(OptionError):
@@ -301,7 +301,9 @@ def test_its_explanation_warns_of_a_choice_that_hardly_anything_else_moves(
 ) -> None:
     noise = np.random.default_rng(8).standard_normal(len(table))
     weak = ss.multinomial_switching("y ~ x", "job ~ x + z", table.assign(z=noise))
-    assert weak.explain().alarms[0].startswith("WEAK: the covariates that only the choice has (z)")
+    collinear, exclusion = weak.explain().alarms
+    assert collinear.startswith("NEARLY COLLINEAR: ")
+    assert exclusion.startswith("WEAK EXCLUSION: the covariates that only the choice has (z)")
     assert "while the warnings about this fit stand" in str(weak.explain().answers)
     alone = ss.multinomial_switching("y ~ x + z1 + z2", "job ~ x + z1 + z2", table)
     assert "Outcomes of a, b and c are identified by functional form alone" in str(

@@ -65,8 +65,8 @@ def test_an_unknown_index_shows_its_alarm_first_with_what_to_try():
     sample = ss.simulators.village(800, seed=1)
     result = ss.fit(sample.formula, sample.data.drop(columns="job"), alternatives=2)
     found = result.explain()
-    assert found.alarms[0].startswith("REJECTED by the data: ")
-    assert "choose_noise()" in found.alarms[0]
+    assert found.alarms[:4] == result.rejections() and "REJECTED: " in found.alarms[0]
+    assert "choose_noise()" in found.alarms[3]
     assert found.sentences[0] == found.alarms[0]
     assert "do not interpret this as bias while the warnings about this fit" in words(result)
     # Reports show warnings after the answer, printed explanations before it.
@@ -226,7 +226,7 @@ def test_a_rejected_model_is_said_before_its_answer():
     table = pd.DataFrame({"x": x, "y": np.maximum(a, b), "w": np.where(a > b, "a", "b")})
     result = ss.fit("y ~ x", table, chosen="w")
     found = result.explain()
-    assert "independence (p <0.001)" in found.alarms[0]
+    assert found.alarms[0].startswith("INDEPENDENCE REJECTED: score test, p <0.001.")
     assert "noise='correlated'" in found.alarms[0]
     said = " ".join(str(found).split())
     assert said.index("REJECTED") < said.index("b instead of a")

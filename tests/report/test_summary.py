@@ -10,8 +10,7 @@ import selfselect as ss
 from selfselect.errors import MissingRowsWarning
 from selfselect.inference.statistics import TestResult
 from selfselect.report.page import format_number
-from selfselect.report.page_parts import DEVIATION
-from selfselect.report.summary import compare_page
+from selfselect.report.portraits import DEVIATION
 
 WIDTH = 79
 
@@ -114,7 +113,7 @@ def test_where_independence_is_rejected_that_is_said_first(dependent: ss.FitResu
     assert page.notices[1].startswith("EFFECT ON SLOPES LARGE")
     assert "the difference from least squares must not be interpreted as bias" in page.notices[1]
     assert str(page).splitlines()[1].startswith("! INDEPENDENCE REJECTED")
-    assert "must not be interpreted as bias" in words(compare_page(dependent))
+    assert "must not be interpreted as bias" in words(dependent.compare().to_page())
     for text in (page.to_html(), page.to_markdown(), page.to_latex()):
         assert "must not be interpreted as bias" in text
     assert page.to_html().index("REJECTED") < page.to_html().index("<table>")
@@ -124,7 +123,7 @@ def test_where_independence_is_rejected_that_is_said_first(dependent: ss.FitResu
 def test_the_comparison_calls_its_last_column_a_difference_under_the_model(
     result: ss.FitResult,
 ) -> None:
-    said = words(compare_page(result))
+    said = words(result.compare().to_page())
     assert "difference*" in said
     assert "* difference under the model: it is selection bias if the assumptions hold." in said
 
@@ -149,7 +148,7 @@ def hostile(villagers: pd.DataFrame) -> ss.FitResult:
 
 
 def test_labels_are_escaped_in_html(hostile: ss.FitResult) -> None:
-    for page in (hostile.summary(), compare_page(hostile)):
+    for page in (hostile.summary(), hostile.compare().to_page()):
         text = page.to_html()
         assert "<script>" not in text and "<b>" not in text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text

@@ -12,9 +12,7 @@ import pytest
 import selfselect as ss
 from selfselect.noises import Correlated, Independent, KnownCovariance, SharedShock
 from selfselect.report.chapters import data_chapter, without_rows
-from selfselect.report.document import nothing_to_warn_of, question
 from selfselect.report.page import Block
-from selfselect.report.summary import compare_page
 from selfselect.rules import ConvexRule, LinearArgmax, Maximum, MonotoneArgmax, Ranked
 
 WIDTH = 79
@@ -100,12 +98,14 @@ def named(request: pytest.FixtureRequest) -> tuple[str, ss.FitResult]:
 
 
 def text_of(fit: ss.FitResult) -> str:
-    return " ".join([*question(fit), nothing_to_warn_of(fit), str(fit.diagnose())])
+    return " ".join(
+        [*fit._portrait().question(), fit._portrait().nothing_wrong(), str(fit.diagnose())]
+    )
 
 
 def test_pages_are_narrow_and_speak_plainly(named: tuple[str, ss.FitResult]) -> None:
     _, fit = named
-    for page in (fit.summary(), compare_page(fit)):
+    for page in (fit.summary(), fit.compare().to_page()):
         assert max(map(len, str(page).splitlines())) <= WIDTH
         for riddle in RIDDLES:
             assert riddle not in str(page)
@@ -121,7 +121,7 @@ def test_where_nothing_is_wrong_the_report_says_what_was_tested(
     named: tuple[str, ss.FitResult],
 ) -> None:
     _, fit = named
-    said = nothing_to_warn_of(fit)
+    said = fit._portrait().nothing_wrong()
     normality, variance = fit.normality_test(0), fit.heteroskedasticity_test(0)
     tests = {"normality": normality, "constant variance": variance}
     if isinstance(fit.problem.noise, Independent):
@@ -144,8 +144,8 @@ def test_saved_and_loaded_fits_print_the_same_page(
     fit.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
     assert str(loaded.summary()) == str(fit.summary())
-    assert question(loaded) == question(fit)
-    assert nothing_to_warn_of(loaded) == nothing_to_warn_of(fit)
+    assert loaded._portrait().question() == fit._portrait().question()
+    assert loaded._portrait().nothing_wrong() == fit._portrait().nothing_wrong()
 
 
 def test_the_question_names_what_decided_and_what_was_recorded() -> None:
@@ -162,14 +162,14 @@ def test_the_question_names_what_decided_and_what_was_recorded() -> None:
         "silent": ("rows no outcome was recorded.",),
     }  # fmt: skip
     for name, sentences in expected.items():
-        said = " ".join(question(FITS[name]()))
+        said = " ".join(FITS[name]()._portrait().question())
         for sentence in sentences:
             assert sentence in said, name
 
 
 def test_with_estimated_costs_the_largest_is_not_said_to_be_recorded() -> None:
     fit = FITS["estimated costs"]()
-    said = " ".join(question(fit))
+    said = " ".join(fit._portrait().question())
     assert "the largest, counting estimated costs." in said
     assert "counting estimated costs of b" in said
     # The fee moves the cost alone: no outcome depends on it.
@@ -178,7 +178,11 @@ def test_with_estimated_costs_the_largest_is_not_said_to_be_recorded() -> None:
 
 def test_long_data_has_cases() -> None:
     fit = FITS["long"]()
-    assert question(fit)[0].startswith(f"Each of {fit.facts.n_rows} cases has a value of bid")
+    assert (
+        fit._portrait()
+        .question()[0]
+        .startswith(f"Each of {fit.facts.n_rows} cases has a value of bid")
+    )
     assert f"{fit.facts.n_rows} cases with {fit.facts.n_long_rows} rows" in str(data_chapter(fit))
 
 

@@ -164,7 +164,7 @@ def test_a_loaded_fit_knows_categories_it_never_met(villagers: pd.DataFrame, pat
 def test_the_file_is_json_with_format_and_version(result: ss.FitResult, path: Path) -> None:
     result.save(path)
     content = json.loads(path.read_text())
-    assert (content["format"], content["version"]) == ("selfselect fit", 3)
+    assert (content["format"], content["version"]) == ("selfselect fit", 4)
     assert str(path) not in path.read_text()
 
 
@@ -213,7 +213,7 @@ def test_files_that_are_not_saved_fits_are_refused(path: Path, tmp_path: Path) -
         ss.load(path)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_from_before_the_first_release_is_refused_in_one_sentence(
     version: int, result: ss.FitResult, path: Path
 ) -> None:
@@ -223,7 +223,7 @@ def test_a_file_from_before_the_first_release_is_refused_in_one_sentence(
         ss.load(path)
     assert str(refused.value) == (
         f"The file {str(path)!r} has version '{version}' of the format, and this selfselect reads "
-        "version 3 only: fit again, or use a matching selfselect."
+        "version 4 only: fit again, or use a matching selfselect."
     )
 
 
@@ -239,7 +239,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(result: ss.FitResult, path
 def test_another_version_is_refused(result: ss.FitResult, path: Path) -> None:
     result.save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
-    with pytest.raises(ArchiveError, match=r"version '99' of the format.*reads version 3"):
+    with pytest.raises(ArchiveError, match=r"version '99' of the format.*reads version 4"):
         ss.load(path)
 
 

@@ -11,7 +11,6 @@ import pytest
 import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.noises import Correlated, Independent
-from selfselect.results.archive import sealed
 from selfselect.results.departures import QUICK
 from selfselect.rules import Maximum, Ranked
 
@@ -171,19 +170,6 @@ def test_a_loaded_fit_has_no_rows_to_simulate_with(tmp_path):
     assert loaded.rejections() == fit.rejections() and "LARGE" in loaded.rejections()[-1]
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
         loaded.departures()
-
-
-def test_a_file_of_an_earlier_version_is_put_into_words_again(tmp_path):
-    import json
-
-    path = tmp_path / "fit.json"
-    fit_of(table(correlated)).save(path)
-    content = json.loads(path.read_text())
-    del content["kept"]["rejections"]
-    path.write_text(json.dumps(sealed(content)))
-    said = ss.load(path).rejections()
-    assert said[0].startswith("INDEPENDENCE REJECTED")
-    assert said[-1].startswith("EFFECT ON SLOPES UNKNOWN: no grade is computed, since the fit was")
 
 
 def test_many_parameters_are_left_to_whoever_asks():

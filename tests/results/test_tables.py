@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.report.summary import compare_page
 
 NORMAL_EQUATIONS = 1e-7
 """Normal equations in internal units against QR in the user's."""
@@ -121,7 +120,7 @@ def test_tables_and_pages_work_for_labels_of_every_kind(
     for noise in (None, ss.noises.Independent("common"), ss.noises.Independent(10.0)):
         fit = ss.fit("income ~ height", villagers.assign(job=jobs), chosen="job", noise=noise)
         assert {label for label, _ in fit.compare().table.index} == set(labels)
-        page = compare_page(fit)
+        page = fit.compare().to_page()
         assert [len(block.rows) for block in page.blocks] == [3, 3]
         assert str(labels[0]) in str(fit.summary())
 

@@ -21,7 +21,8 @@ from selfselect.inference.statistics import (
     two_sided_p_values,
 )
 from selfselect.results.averaged_rows import asked_logarithm
-from selfselect.results.rejections import rejections
+from selfselect.results.estimates import no_standard_errors, not_converged, sentences
+from selfselect.results.rejections import rejected
 from selfselect.results.tables import counted
 from selfselect.visible import on_one_line
 
@@ -306,25 +307,16 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
     fit : whose effects are meant.
     levels : whether a logarithm is undone, for which scales count.
     """
-    found = []
-    if not fit.converged:
-        found.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
-    rejected = rejections(fit)
-    found += rejected
-    if rejected:
-        found.append(MODEL_REJECTED)
+    found, rejections = [*sentences(not_converged(fit))], sentences(rejected(fit))
+    if rejections:
+        found += [*rejections, MODEL_REJECTED]
     if fit.covariance.missing and (levels or len(fit.solution.held)):
         named = ", ".join(fit.names[place] for place in fit.covariance.missing)
         found.append(
             f"STANDARD ERRORS TOO SMALL: the fit has none for {named}, and the errors here treat "
             "it as known."
         )
-    if not np.isfinite(fit.covariance.matrix).all():
-        found.append(
-            "NO STANDARD ERRORS: the fit has no covariance of its estimates. Fit with "
-            "covariance='bootstrap'."
-        )
-    return tuple(found)
+    return (*found, *sentences(no_standard_errors(fit)))
 
 
 def how_averaged(

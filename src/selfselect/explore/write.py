@@ -17,7 +17,8 @@ from selfselect.inference.statistics import check_level, interval_reach
 from selfselect.kernels.largest import nodes_wanted
 from selfselect.kernels.tails import CENTRE, GAP
 from selfselect.problem.problem import Problem
-from selfselect.report.document import headline, listed, nothing_to_warn_of, notices, render_page
+from selfselect.report.document import notices, render_page
+from selfselect.report.page import listed
 from selfselect.results.averaged_rows import raw_table
 from selfselect.results.streaming import as_path, refuse_target, write_whole
 from selfselect.rules import direction_of
@@ -244,9 +245,9 @@ def compose(
     fits, about = _fits(fit, correlations)
     weights = sample.rows.weights
     return {
-        "title": headline(fit),
-        "notices": notices(fit, level),
-        "nothing": nothing_to_warn_of(fit),
+        "title": fit._portrait().headline,
+        "notices": notices(fit),
+        "nothing": fit._portrait().nothing_wrong(),
         "model": f"{fit.problem.rule.name}; noise is {fit.problem.noise.name}",
         "left_out": listed(controls.left_out),
         "sentence": sample.sentence,

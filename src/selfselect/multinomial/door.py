@@ -147,7 +147,7 @@ def multinomial_switching(
         conditions = condition_numbers(model, rows, found)
     assert design.labels is not None
     return MultinomialResult(
-        design.coding, model, found, spread, facts, rows, design.labels, influence, call, conditions
+        design.coding, model, found, spread, facts, conditions, rows, design.labels, influence, call
     )
 
 
@@ -256,9 +256,8 @@ def rebuild(content: dict[str, Any]) -> MultinomialResult:
         from_plain(content["values"], np.ndarray), logit, from_plain(content["turn"], np.ndarray)
     )
     covariance = from_plain(content["covariance"], Covariance)
-    # Fits were saved without condition numbers before they were measured.
-    conditions = from_plain(content.get("conditions", []), tuple[float, ...])
-    if conditions and (len(conditions) != k or not min(conditions) >= 1.0):
+    conditions = from_plain(content["conditions"], tuple[float, ...])
+    if len(conditions) != k or not min(conditions) >= 1.0:
         raise ArchiveError("its condition numbers are not those of its outcomes")
     n_values = len(model.parameters)
     sizes = (
@@ -281,6 +280,6 @@ def rebuild(content: dict[str, Any]) -> MultinomialResult:
         found,
         covariance,
         facts,
+        conditions,
         call=from_plain(content["call"], str | None),
-        conditions=conditions,
     )

@@ -20,10 +20,10 @@ from selfselect.effects.base import (
     transform,
 )
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
-from selfselect.multinomial.pages import near_collinearity
 from selfselect.multinomial.result import NO_OTHERS, refuse_level_scale, refuse_unidentified
 from selfselect.multinomial.two_steps import expect, summed
 from selfselect.options import Covariates, Scale
+from selfselect.results.estimates import sentences
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -156,7 +156,7 @@ def treatment_effects(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=near_collinearity(fit),
+        warnings=sentences(fit.page_facts(), "grave"),
         notes=notes,
         tested=True,
     )
@@ -200,7 +200,7 @@ def potential_outcomes(
         found,
         level=level,
         df=fit.covariance.df,
-        warnings=near_collinearity(fit),
+        warnings=sentences(fit.page_facts(), "grave"),
         notes=(),
     )
     return replace(made, notes=tuple(notes))

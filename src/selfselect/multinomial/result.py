@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -26,9 +25,8 @@ from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult, check_level, interval_ends
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.two_steps import Model, TwoStepEstimate, choice_label, expect
-from selfselect.options import Intervals, Scale
+from selfselect.options import Scale
 from selfselect.problem.parameters import Reported
-from selfselect.report.comparison import Comparison
 from selfselect.results.averaged_rows import check_scale
 from selfselect.results.estimates import Estimates
 from selfselect.results.late import LateModule
@@ -38,13 +36,17 @@ from selfselect.visible import on_one_line
 if TYPE_CHECKING:
     import selfselect.multinomial.door as door_module
     import selfselect.multinomial.effects as effects_module
+    import selfselect.multinomial.pages as pages_module
     from selfselect.inference.profile import Surface
-    from selfselect.report.explain import Explanation
-    from selfselect.report.page import Page
-    from selfselect.results.fit_result import FitResult
+    from selfselect.report import explain as explain_module
+    from selfselect.report import summary as summary_module
+    from selfselect.report.summary import Portrait
 else:
     door_module = LateModule("selfselect.multinomial.door")
     effects_module = LateModule("selfselect.multinomial.effects")
+    pages_module = LateModule("selfselect.multinomial.pages")
+    explain_module = LateModule("selfselect.report.explain")
+    summary_module = LateModule("selfselect.report.summary")
 
 Array = NDArray[np.float64]
 
@@ -169,12 +171,12 @@ class MultinomialResult(Estimates):
     found : both steps, estimated.
     covariance : of the estimates of both steps.
     facts : what to know of the data.
+    conditions : per outcome, how nearly its correction is a combination of its covariates, as a
+        condition number: see `two_steps.condition_numbers`.
     rows : coded; None where the fit was loaded from a file.
     row_labels : the caller's labels of the rows that were used; None likewise.
     influence : (n, m) what each row does to the estimates; None after a bootstrap.
     call : the call that made the fit, as code.
-    conditions : per outcome, how nearly its correction is a combination of its covariates, as a
-        condition number: see `two_steps.condition_numbers`. Empty in fits saved without it.
     """
 
     coding: Coding
@@ -182,11 +184,11 @@ class MultinomialResult(Estimates):
     found: TwoStepEstimate
     covariance: Covariance
     facts: DataFacts
+    conditions: tuple[float, ...]
     rows: Rows | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
     influence: Array | None = field(default=None)
     call: str | None = field(default=None)
-    conditions: tuple[float, ...] = field(default=())
 
     @cached_property
     def reported(self) -> Reported:
@@ -298,20 +300,8 @@ class MultinomialResult(Estimates):
     def _surface(self) -> Surface | str:
         return "two-step estimates do not maximise a likelihood"
 
-    def summary(
-        self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
-    ) -> Page:
-        """Return the summary of the fit, which prints as text and is shown as HTML in notebooks.
-
-        Parameters
-        ----------
-        level : of the intervals.
-        intervals : ``"wald"``; there are no others.
-        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
-        """
-        from selfselect.multinomial.pages import summarise
-
-        return summarise(self, level, intervals, stars=stars)
+    def _portrait(self) -> Portrait:
+        return pages_module.ChoicePortrait(self)
 
     def _corrections(self) -> list[Any]:
         """Return, by parameter, the alternative whose correction it belongs to; None for others."""
@@ -384,50 +374,14 @@ class MultinomialResult(Estimates):
         return predict(self, data, kind, scale, level)
 
     potential_outcomes = effects_module.potential_outcomes
-
     treatment_effects = effects_module.treatment_effects
 
-    def compare(self, roy: FitResult | None = None) -> Comparison:
-        """Put least squares beside the corrected estimates, and a Roy fit of the same data.
-
-        Parameters
-        ----------
-        roy : a fit of `selfselect.fit` to the same rows and outcomes: there the largest (or
-            smallest) outcome is chosen, here whatever a logit says.
-        """
-        from selfselect.multinomial.pages import compare_page, comparison_table
-
-        table = comparison_table(self, roy)
-        return Comparison(table, partial(compare_page, self, table))
-
-    def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
-        """Explain the fit in a few sentences: effects, assumptions, what was not tested.
-
-        Parameters
-        ----------
-        data : a table to average effects over; None for the rows of the fit, which a fit loaded
-            from a file does not have.
-        level : of all intervals.
-        """
-        from selfselect.multinomial.pages import explain
-
-        return explain(self, data, level=level)
-
+    page_facts = pages_module.page_facts
+    compare = pages_module.compare
+    summary = summary_module.summary
+    explain = explain_module.explain
+    report = pages_module.report
     save = door_module.save
-
-    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
-        """Write summary, effects and assumptions into one HTML file to send to a colleague.
-
-        Parameters
-        ----------
-        path : of the file; one that is there is replaced.
-        level : of all intervals.
-        command : the shell command that made the fit, shown as it is, if there was one.
-        """
-        from selfselect.multinomial.pages import compose
-        from selfselect.report.write import write_document
-
-        write_document(lambda: compose(self, level, command), path, level=level)
 
     def __getattr__(self, name: str) -> NoReturn:
         from selfselect.results.fit_result import FitResult

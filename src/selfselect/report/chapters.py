@@ -26,14 +26,14 @@ from selfselect.report.document import (
     Part,
     Pictures,
     Section,
-    listed,
 )
-from selfselect.report.page import Block, format_count, format_number
-from selfselect.report.summary import compare_page
+from selfselect.report.page import Block, format_count, format_number, listed
+from selfselect.results.estimates import sentences
 from selfselect.results.rejections import assumptions_tested, tests_of_noise
 from selfselect.solvers.base import starts_at_best
 
 if TYPE_CHECKING:
+    from selfselect.results.estimates import Fitted
     from selfselect.results.fit_result import FitResult
 
 
@@ -189,7 +189,7 @@ MOST_POINTS = 600
 def data_chapter(fit: FitResult) -> Section:
     """Say what the data is: counts, outcomes, covariates."""
     facts = fit.facts
-    parts: list[Part] = [Paragraph(_rows_in_words(fit))]
+    parts: list[Part] = [Paragraph(rows_in_words(fit))]
     if not fit.has_rows:
         parts.append(Paragraph(without_rows(fit)))
     else:
@@ -217,12 +217,13 @@ def without_rows(fit: FitResult) -> str:
     )
 
 
-def _rows_in_words(fit: FitResult) -> str:
+def rows_in_words(fit: Fitted) -> str:
+    """Say how many rows there are, what their outcomes are, and what else counts for them."""
     facts = fit.facts
     low, high = facts.outcome_range
     rows = "rows" if facts.case is None else f"cases with {facts.n_long_rows} rows"
     text = (
-        f"{facts.n_rows} {rows}; {fit.problem.equations.outcome} runs from {format_number(low)} to "
+        f"{facts.n_rows} {rows}; {fit.coding.equations.outcome} runs from {format_number(low)} to "
         f"{format_number(high)}."
     )
     if facts.n_dropped:
@@ -268,7 +269,7 @@ def outcome_table(fit: FitResult) -> Block:
 def comparison_chapter(fit: FitResult, level: float) -> Section:
     """Put least squares beside the corrected estimates."""
     k = fit.problem.equations.n_alternatives
-    page = compare_page(fit)
+    page = fit.compare().to_page()
     terms = list(dict.fromkeys(t for one in fit.problem.equations.each for t in one.terms))
     shown = min(len(terms), 12)
     columns = lines_shown(fit)
@@ -304,7 +305,7 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
     return Section("Least squares and corrected estimates", tuple(parts))
 
 
-def estimates_chapter(fit: FitResult, level: float) -> Section:
+def estimates_chapter(fit: Fitted, level: float) -> Section:
     """Show the full tables of estimates."""
     page = fit.summary(level)
     facts = Block("The fit as a whole", ("", ""), tuple(page.facts))
@@ -313,7 +314,7 @@ def estimates_chapter(fit: FitResult, level: float) -> Section:
 
 def diagnosis_chapter(fit: FitResult) -> Section:
     """Say in sentences what the data determines, and draw what can be checked by eye."""
-    weak = {finding.sentence for finding in fit.diagnose().weak}
+    weak = sentences(fit.page_facts(), "weak")
     tests = (fit.independence_test(), *tests_of_noise(fit))
     said = [f"{test}.".replace("..", ".") for test in tests]
     notes = [note for note in fit.summary().notes if note not in weak and note not in said]
@@ -323,9 +324,9 @@ def diagnosis_chapter(fit: FitResult) -> Section:
         verdict = "note" if test not in assumed or not test.possible else "fine"
         entries.append(("weak" if verdict == "fine" and test.rejects() else verdict, sentence))
     entries += [("note", note) for note in notes]
+    entries += [("weak", one) for one in weak]
     # What was not tested is among the tests already.
-    found = [one for one in fit.diagnose().findings if one.verdict != "note"]
-    entries += [(finding.verdict, finding.sentence) for finding in found]
+    entries += [("fine", f.sentence) for f in fit.diagnose().findings if f.verdict == "fine"]
     k = fit.problem.equations.n_alternatives
     parts = _sorted_by_verdict(entries)
     if fit.has_rows:
@@ -421,11 +422,6 @@ def membership_chapter(fit: FitResult) -> Section | None:
             )
         )
     return Section("Which alternative was chosen", tuple(parts))
-
-
-def reproduction_chapter(fit: FitResult, command: str | None) -> Section:
-    """Give the call and the versions that make the fit again."""
-    return reproduction(fit.call, command, f"Solver: {fit.solution.solver}.")
 
 
 def reproduction(call: str | None, command: str | None, solved: str) -> Section:

@@ -53,4 +53,5 @@ def compare(fit: FitResult) -> Comparison:
     errors of least squares are of the same kind as those of the fit: clustered, robust or
     weighted; with a bootstrap they are robust, or clustered.
     """
-    return Comparison(comparison_table(fit), partial(compare_page, fit))
+    table = comparison_table(fit)
+    return Comparison(table, partial(compare_page, fit, table))

@@ -13,20 +13,18 @@ from selfselect.data.equations import INTERCEPT
 from selfselect.effects.base import MODEL_REJECTED, EffectTable
 from selfselect.effects.treatment_effects import average_effect
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.inference.statistics import check_level, p_value_in_words
+from selfselect.inference.statistics import check_level
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import SCALE
-from selfselect.report.document import Paragraph, Section, listed, pairs_compared, selected
-from selfselect.report.page import Page
+from selfselect.report.document import Paragraph, Section, pairs_compared
+from selfselect.report.page import Page, listed
 from selfselect.results.averaged_rows import asked_logarithm
-from selfselect.results.overfitting import hardly_distinct, too_many
-from selfselect.results.rejections import assumptions_tested, rejections, what_to_try
+from selfselect.results.estimates import sentences
 from selfselect.results.tables import DIFFERENCE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from selfselect.options import Scale
+    from selfselect.results.estimates import Fitted
     from selfselect.results.fit_result import FitResult
 
 
@@ -90,7 +88,7 @@ class Explanation:
         return self.to_page().to_html()
 
 
-def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explanation:
+def explain(fit: Fitted, data: Any = None, *, level: float = 0.95) -> Explanation:
     """Explain the fit in a few sentences: the answer, the assumptions, and what to try.
 
     The sentences give effects for every pair of alternatives, with intervals, in per cent if
@@ -112,14 +110,16 @@ def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explana
     True
     """
     check_level(level)
-    equations = fit.problem.equations
-    answer, warnings = _answer(fit, data, level)
-    in_doubt = bool(rejections(fit)) or not fit.converged
-    beside = beside_least_squares(fit.compare().table, in_doubt=in_doubt)
-    made = fit.answers.verdict
-    quoted = () if made is None else (made.quotation(),)
-    answers = (*answer, *beside, _assumptions(fit), *quoted)
-    alarms = dict.fromkeys((*_alarms(fit), *warnings))
+    portrait, equations, facts = fit._portrait(), fit.coding.equations, fit.page_facts()
+    try:
+        answer, warnings = portrait.answer(data, level)
+    except (DataError, OptionError, UnsupportedError) as error:
+        answer, warnings = [f"Effects are not available: {error}"], ()
+    in_doubt = any(one.grade == "grave" for one in facts)
+    answers = (*answer, *_beside_least_squares(fit, in_doubt=in_doubt), *portrait.assumptions())
+    alarms = dict.fromkeys((*sentences(facts, "grave", "weak"), *warnings))
+    # Which assumptions are rejected is said already.
+    alarms.pop(MODEL_REJECTED, None)
     title = f"What the fit says about {equations.outcome}: {listed(equations.alternatives)}"
     return Explanation(title, tuple(alarms), answers)
 
@@ -136,16 +136,12 @@ def verdict_chapter(fit: FitResult) -> Section | None:
 # the answer
 
 
-def _answer(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
+def answer(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
     """Answer the question by effects, and say what their tables warn of."""
     if data is None and fit.engine is None:
         return [NO_ROWS], ()
-    try:
-        if fit.problem.equations.n_alternatives == 1:
-            return _selected_or_not(fit, data, level)
-        return _between_alternatives(fit, data, level)
-    except (DataError, OptionError, UnsupportedError) as error:
-        return [f"Effects are not available: {error}"], ()
+    ask = _selected_or_not if fit.problem.equations.n_alternatives == 1 else _between_alternatives
+    return ask(fit, data, level)
 
 
 def _between_alternatives(
@@ -171,9 +167,9 @@ def _between_alternatives(
     of = f" of {column}" if column and fit.problem.index == "known" else ""
     lacking = fit.has_rows and data is None and fit.rows.known.described is not None
     where = " over the cases with a row for both" if lacking else ""
-    about = f"Effect{of} on {unit}{where}{rows_in_words(fit, data)}"
+    about = f"Effect{of} on {unit}{where}{errors_in_words(fit, data)}"
     said, warnings = effects_in_words(about, labels, fit.shares.to_list(), ask, per_cent=per_cent)
-    return [said], tuple(one for one in warnings if one not in _of_tests(fit))
+    return [said], tuple(warnings)
 
 
 def effects_in_words(
@@ -218,7 +214,7 @@ def effects_in_words(
     return f"{about}. {'; '.join(said)}.", warnings
 
 
-def rows_in_words(fit: Any, data: Any) -> str:
+def errors_in_words(fit: Fitted, data: Any) -> str:
     """Say in brackets how standard errors were computed, and over which rows."""
     notes = [f"standard errors: {fit.covariance.description}"] if _has_errors(fit) else []
     if data is not None and fit.facts.weights:
@@ -242,7 +238,7 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
     found = fit.potential_outcomes(data, level=level)
     outcome = fit.problem.equations.outcome
     binary = " (the share of ones)" if fit.problem.noise.sign_only else ""
-    sentence = f"The mean of {outcome}{binary} is {_means(found)}{rows_in_words(fit, data)}."
+    sentence = f"The mean of {outcome}{binary} is {_means(found)}{errors_in_words(fit, data)}."
     warnings = found.warnings
     if said_in_per_cent(fit):
         undone = fit.potential_outcomes(data, level=level, scale="level")
@@ -255,7 +251,7 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
             " The correlation between the noise of the outcome and of the selection is "
             f"{in_words(row, level)}."
         )
-    return [sentence], tuple(one for one in warnings if one not in _of_tests(fit))
+    return [sentence], warnings
 
 
 def _means(found: EffectTable) -> str:
@@ -266,7 +262,7 @@ def _means(found: EffectTable) -> str:
     )
 
 
-def _has_errors(fit: FitResult) -> bool:
+def _has_errors(fit: Fitted) -> bool:
     """Say whether any estimate has a standard error."""
     return bool(np.isfinite(np.diag(fit.covariance.matrix)).any())
 
@@ -324,14 +320,15 @@ def _rounded(value: float, digits: int, sign: bool) -> str:
 # what it is compared with, and what it rests on
 
 
-def beside_least_squares(table: pd.DataFrame, *, in_doubt: bool) -> list[str]:
+def _beside_least_squares(fit: Fitted, *, in_doubt: bool) -> list[str]:
     """Name the coefficient that moves most against least squares, in standard errors.
 
-    Parameters
-    ----------
-    table : that of a comparison with least squares.
-    in_doubt : whether there are warnings about the model.
+    `in_doubt` says whether there are warnings about the model.
     """
+    try:
+        table = fit.compare().table
+    except UnsupportedError:
+        return []
     terms = table.index.get_level_values("term")
     slopes = ~terms.isin([SCALE, INTERCEPT])
     # A constant is the outcome where all covariates are zero: slopes say more, where there are any.
@@ -371,67 +368,6 @@ def _shortened(formula: str) -> str:
     return " + ".join([*terms[:most], "...", terms[-1]])
 
 
-def means_in_words(fit: Any) -> str:
+def means_in_words(fit: Fitted) -> str:
     """Write the formulas of mean outcomes, each once."""
     return listed([_shortened(str(one)) for one in dict.fromkeys(fit.facts.formulas)])
-
-
-def _assumptions(fit: FitResult) -> str:
-    """Name the assumptions, which of them were tested, and which were not."""
-    problem = fit.problem
-    noise = problem.noise.name.replace(" (assumed)", "")
-    said = f"This assumes that the recorded outcome is {selected(fit)}"
-    if problem.equations.selection is not None:
-        said = f"This assumes that {problem.rule.name}"
-    said += f", that mean outcomes follow {means_in_words(fit)}, and that noise is {noise}"
-    # What is known is not estimated, so nothing has to identify it.
-    estimated = any(
-        one.fixed is None for one in problem.noise.extras(problem.equations.alternatives)
-    )
-    dependent = estimated and not problem.noise.independent
-    if dependent and not any(problem.equations.exclusions().values()):
-        said += ", identified by its shape alone (no covariate is excluded from any equation)"
-    tests = assumptions_tested(fit)
-    passed = [name for name, test in tests.items() if test.possible and not test.rejects()]
-    rejected = [name for name, test in tests.items() if test.rejects()]
-    left = [name for name, test in tests.items() if not test.possible]
-    if rejected:
-        said += f". Tested and rejected: {listed(rejected)}"
-    if passed:
-        said += f". Tested and not rejected: {listed(passed)}"
-    rule = "the rule" if problem.equations.selection is None else "the form of the selection"
-    return f"{said}. Not tested: {listed([rule, 'the form of the means', *left])}."
-
-
-# alarms
-
-
-def _alarms(fit: FitResult) -> list[str]:
-    """Say what is wrong and what to try, the gravest first."""
-    said = []
-    if not fit.converged:
-        said.append(
-            f"NOT CONVERGED. {fit.status} Do not use these numbers; the page 'When a fit does not "
-            "converge' of the documentation says what to try."
-        )
-    tests = assumptions_tested(fit)
-    rejected = [
-        f"{name} ({p_value_in_words(test.p_value)})"
-        for name, test in tests.items()
-        if test.rejects()
-    ]
-    if rejected:
-        said.append(f"REJECTED by the data: {listed(rejected)}. {what_to_try(fit)}")
-    said += too_many(fit)
-    said += hardly_distinct(fit)
-    weak = fit.diagnose().weak
-    if weak:
-        more = f" ({len(weak) - 1} more: result.diagnose().)" if len(weak) > 1 else ""
-        said.append(f"WEAK: {weak[0].sentence}{more}")
-    return said
-
-
-def _of_tests(fit: FitResult) -> tuple[str, ...]:
-    """Return the warnings of effect tables that alarms already say in other words."""
-    status = f"NOT CONVERGED. {fit.status} Do not use these numbers."
-    return (status, *rejections(fit), MODEL_REJECTED)

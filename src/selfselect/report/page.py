@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# How numbers look in tables and sentences.
+# How numbers and names look in tables and sentences.
 
 
 STARS = "* p < 0.05, ** p < 0.01, *** p < 0.001"
@@ -43,6 +43,23 @@ def format_count(total: float) -> str:
 def stars_of(p_value: float) -> str:
     """Return the stars of a p-value, in a width that keeps numbers in line."""
     return ("*" * sum(p_value < bound for bound in (0.05, 0.01, 0.001))).ljust(3)
+
+
+MOST_NAMED = 8
+
+
+def listed(names: Sequence[object]) -> str:
+    """Write names as words do, the first few where there are many."""
+    shown = [str(name) for name in names[:MOST_NAMED]]
+    if len(names) > MOST_NAMED:
+        return ", ".join(shown) + f" and {len(names) - MOST_NAMED} more"
+    return (
+        shown[0]
+        if len(shown) == 1
+        else ", ".join(shown[:-1]) + " and " + shown[-1]
+        if shown
+        else ""
+    )
 
 
 # A page: what a report says, before anyone decides how it looks.

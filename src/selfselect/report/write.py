@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from selfselect.report.chapters import (
     estimates_chapter,
     membership_chapter,
     one_of,
-    reproduction_chapter,
+    reproduction,
     without_rows,
 )
 from selfselect.report.document import (
@@ -36,11 +36,8 @@ from selfselect.report.document import (
     Part,
     Pictures,
     Section,
-    headline,
-    nothing_to_warn_of,
     notices,
     pairs_compared,
-    question,
     render,
 )
 from selfselect.report.explain import MOST_ALTERNATIVES, explain, said_in_per_cent, verdict_chapter
@@ -52,6 +49,8 @@ if TYPE_CHECKING:
     from selfselect.effects import EffectTable
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
+    from selfselect.options import Scale
+    from selfselect.results.estimates import Fitted
     from selfselect.results.fit_result import FitResult
 
 
@@ -94,35 +93,43 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         return Section("Effects", (Paragraph(words),))
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
     # The answer is about the level where a logarithm can be undone; the logarithm stands beside.
-    scales = ("level", "model") if said_in_per_cent(fit) else ("model",)
+    scales: tuple[Scale, ...] = ("level", "model") if said_in_per_cent(fit) else ("model",)
     pairs = pairs_compared(fit.problem.equations.alternatives, fit.shares.to_list())
     compared: list[Part] = []
     if pairs:
         compared = [
-            part
-            for a, b in pairs
-            for scale in scales
-            for part in _table(fit, "treatment_effects", a, b, level=level, scale=scale)
+            *compared_pairs(fit, scales, level),
+            *_gains(fit, pairs, level),
+            *effect_parts(fit, "decompose", *pairs[0], level=level),
         ]
-        compared += [*_gains(fit, pairs, level), *_table(fit, "decompose", *pairs[0], level=level)]
-    if k > MOST_COMPARED:
-        words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
-        compared.insert(0, Paragraph(f"{words} Use result.treatment_effects for others."))
     parts: list[Part] = [
         _outcomes(fit, columns, level),
         *(
             part
             for scale in scales
-            for part in _table(fit, "potential_outcomes", level=level, scale=scale)
+            for part in effect_parts(fit, "potential_outcomes", level=level, scale=scale)
         ),
         *compared,
         Heading("Chances of the alternatives"),
         _chances(fit, columns, level),
-        *_table(fit, "choice_probabilities", level=level),
+        *effect_parts(fit, "choice_probabilities", level=level),
         *(_marginal(fit, level) if columns else ()),
         *_closures(fit, level),
     ]
     return Section("Effects", tuple(_without_repeats(parts)))
+
+
+def compared_pairs(fit: Fitted, scales: Sequence[Scale], level: float) -> list[Part]:
+    """Show the effects of the pairs of alternatives that the answer compares."""
+    labels = fit.coding.equations.alternatives
+    parts: list[Part] = []
+    if len(labels) > MOST_COMPARED:
+        words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
+        parts.append(Paragraph(f"{words} Use result.treatment_effects for others."))
+    for to, versus in pairs_compared(labels, fit.counts.to_list()):
+        for scale in scales:
+            parts += effect_parts(fit, "treatment_effects", to, versus, level=level, scale=scale)
+    return parts
 
 
 def _marginal(fit: FitResult, level: float) -> list[Part]:
@@ -132,7 +139,7 @@ def _marginal(fit: FitResult, level: float) -> list[Part]:
     except SelfSelectError as error:
         return [Paragraph(f"marginal_effects: {error}")]
     some = columns[:MOST_MARGINAL]
-    parts = _table(fit, "marginal_effects", some, data=_sample(fit), level=level)
+    parts = effect_parts(fit, "marginal_effects", some, data=_sample(fit), level=level)
     left = len(columns) - len(some)
     if left:
         words = f"Only the first {len(some)} of {len(columns)} columns are shown."
@@ -171,7 +178,7 @@ def _draw_change(found: Counterfactual, axes: tuple[Any, ...]) -> plots.Picture:
     return plots.counterfactual(found, axes=axes)
 
 
-def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part]:
+def effect_parts(fit: Fitted, name: str, *labels: Any, **options: Any) -> list[Part]:
     """Ask for one effect; where it cannot be had, the reason takes its place."""
     try:
         # What is doubtful stands in the table's own warnings.
@@ -310,11 +317,13 @@ def report(
     elif not isinstance(verdict, bool):
         fit.verdict(verdict, level=level)
     with one_blas_thread():
-        write_document(lambda: compose(fit, level, command), path, level=level)
+        write_document(fit, path, level=level, command=command)
 
 
-def write_document(make: Callable[[], Document], path: str | Path, *, level: float) -> None:
-    """Write the document that `make` composes; the file appears whole or not at all."""
+def write_document(
+    fit: Fitted, path: str | Path, *, level: float = 0.95, command: str | None
+) -> None:
+    """Compose the report of a fit and write it; the file appears whole or not at all."""
     target = as_path(path)
     # Composing takes seconds: what can be known to fail is said before.
     try:
@@ -322,7 +331,7 @@ def write_document(make: Callable[[], Document], path: str | Path, *, level: flo
     except OSError as error:
         raise ReportError(_refusal(target, str(error.strerror))) from error
     check_level(level)
-    text = render(make())
+    text = render(compose(fit, level, command))
     try:
         write_whole(target, text)
     except OSError as error:
@@ -336,9 +345,22 @@ def _refusal(target: Path, why: str) -> str:
     )
 
 
-def compose(fit: FitResult, level: float, command: str | None) -> Document:
+def compose(fit: Fitted, level: float, command: str | None) -> Document:
     """Put the chapters together, warnings first."""
-    chapters = (
+    portrait = fit._portrait()
+    return Document(
+        portrait.headline,
+        explain(fit, level=level).answers,
+        portrait.question(),
+        notices(fit),
+        tuple(portrait.chapters(level, command)),
+        portrait.nothing_wrong(),
+    )
+
+
+def chapters(fit: FitResult, level: float, command: str | None) -> list[Section]:
+    """Return the chapters on a fit of which pictures can be drawn."""
+    found = (
         verdict_chapter(fit),
         data_chapter(fit),
         comparison_chapter(fit, level),
@@ -346,13 +368,6 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
         membership_chapter(fit),
         effects_chapter(fit, level),
         estimates_chapter(fit, level),
-        reproduction_chapter(fit, command),
+        reproduction(fit.call, command, f"Solver: {fit.solution.solver}."),
     )
-    return Document(
-        headline(fit),
-        explain(fit, level=level).answers,
-        question(fit),
-        notices(fit, level),
-        tuple(chapter for chapter in chapters if chapter is not None),
-        nothing_to_warn_of(fit),
-    )
+    return [chapter for chapter in found if chapter is not None]

@@ -36,10 +36,10 @@ from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results._archive_checks import check_coder, check_equations, check_fit
 from selfselect.results.diagnosis import Diagnosis, Finding
+from selfselect.results.estimates import PageFact
 from selfselect.results.fit_result import FitResult, SavedAnswers
 from selfselect.results.late import LateModule
 from selfselect.results.naive import Naive
-from selfselect.results.overfitting import too_many
 from selfselect.results.rejections import tests_of_noise
 from selfselect.results.streaming import as_path, write_whole
 from selfselect.solvers.base import Ending, Solution, StartRecord, Status, TraceEntry
@@ -228,7 +228,7 @@ def _squeezed(text: str) -> str:
 
 
 FORMAT = "selfselect fit"
-VERSION = 3
+VERSION = 4
 
 MOST_BYTES = 1 << 29
 """Size of a file that is read; a fit of 3,000 parameters takes about 400 MB."""
@@ -238,7 +238,7 @@ RECORDS = {
     "known columns": KnownColumns, "source": CovariateSource, "units": Units, "problem": Problem,
     "ending": Ending, "status": Status, "step": TraceEntry, "start": StartRecord,
     "covariance": Covariance, "facts": DataFacts, "naive": Naive, "test": TestResult,
-    "finding": Finding, "diagnosis": Diagnosis, "kept": SavedAnswers,
+    "finding": Finding, "diagnosis": Diagnosis, "kept": SavedAnswers, "page fact": PageFact,
 }  # fmt: skip
 for _name, _kind in RECORDS.items():
     archived(_name)(_kind)
@@ -382,8 +382,7 @@ def _kept(fit: FitResult) -> SavedAnswers:
         fit.diagnose(),
         tuple(fit.shares.tolist()),
         tuple(tests_of_noise(fit)),
-        tuple(fit.rejections()),
-        too_many(fit),
+        fit.page_facts(),
     )
 
 

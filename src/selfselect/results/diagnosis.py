@@ -1,8 +1,8 @@
-"""Doubts about a fit, and which of its intervals need the likelihood."""
+"""Doubts about a fit, which its pages say first, and which of its intervals need the likelihood."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 
 from selfselect.data.panels import weighted_quantiles
 from selfselect.engines.base import Engine
+from selfselect.inference.covariance import Covariance
 from selfselect.inference.evidence import Evidence
 from selfselect.likelihoods import Batch, RowSums, row_terms
+from selfselect.noises.selection import NEARLY_ONE
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Ties
+from selfselect.results.estimates import PageFact, no_standard_errors, not_converged
+from selfselect.solvers.base import is_fragile, same_optimum, starts_at_best
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -86,6 +90,7 @@ def diagnose(fit: FitResult) -> Diagnosis:
 
     The last sentences list the assumptions on the noise that were not tested, with the reason.
     """
+    # Imported here, and below: the first fit should start quickly.
     from selfselect.results.rejections import untested
 
     if fit.kept:
@@ -376,3 +381,169 @@ def look_at_curvature(fit: Any) -> tuple[Finding, ...]:
             'are misleading there. Use result.conf_int(method="profile").',
         ),
     )
+
+
+# Page facts: what every page of a fit says first, each with what to do about it.
+
+
+def page_facts(fit: FitResult) -> tuple[PageFact, ...]:
+    """Gather the facts of a fit, the gravest first.
+
+    Nothing here takes longer than the fit: what does is named, with the method that computes it.
+    """
+    if fit.kept is not None:
+        return fit.kept.page_facts
+    return tuple(_gathered(fit))
+
+
+def _gathered(fit: FitResult) -> Iterator[PageFact]:
+    from selfselect.results.overfitting import hardly_distinct, too_many
+    from selfselect.results.rejections import rejected, untested
+
+    yield from not_converged(fit)
+    yield from rejected(fit)
+    yield from (PageFact("too many", "grave", said) for said in too_many(fit))
+    yield from (PageFact("hardly distinct", "grave", said) for said in hardly_distinct(fit))
+    yield from _correlations(fit)
+    yield from _other_optima(fit)
+    yield from no_standard_errors(fit)
+    yield from _weak_exclusions(fit)
+    yield from (PageFact("weakly determined", "weak", one.sentence) for one in fit.diagnose().weak)
+    measured = fit.problem.equations.selection is None
+    yield from few_clusters(fit.covariance, measured=measured)
+    yield from (PageFact("not tested", "note", said) for said in untested(fit))
+    yield from _estimated_shapes(fit)
+
+
+def _correlations(fit: FitResult) -> Iterator[PageFact]:
+    """Warn of correlations with the selection at or beyond what is possible, or close to it."""
+    if fit.problem.equations.selection is None:
+        return
+    not_normal = "Noise that is not normal, such as that of a skewed outcome, may look like this."
+    for label, correlation in fit.correlations.items():
+        near = f"{np.sign(correlation):+.0f}"
+        if label in fit.boundary:
+            words = (
+                f"AT THE BOUNDARY: the correlation of {label} with the selection is "
+                f"{correlation:+.3f}, practically {near}: each noise determines the other. It has "
+                "no standard error, and the other standard errors treat it as known; at +1 or -1 "
+                f"itself the log-likelihood is that of the limit. {not_normal}"
+            )
+            yield PageFact("boundary", "grave", words)
+        elif abs(correlation) > 1:
+            words = (
+                f"IMPOSSIBLE CORRELATION: the two steps imply {correlation:+.3f} for {label}, "
+                "beyond one."
+            )
+            step = "Two-step estimates do not respect this bound; method='ml' does."
+            yield PageFact("impossible correlation", "grave", words, step)
+        elif abs(correlation) >= NEARLY_ONE:
+            words = f"The correlation of {label} with the selection is nearly {near}. {not_normal}"
+            yield PageFact("boundary", "weak", words)
+
+
+def _other_optima(fit: FitResult) -> list[PageFact]:
+    """Warn of other optima, or of a search that few starts brought to this one."""
+    starts, mean_weight = fit.solution.starts, fit.facts.weight_total / fit.facts.n_rows
+    if fit.problem.equations.selection is None:
+        n_reached = starts_at_best(starts, mean_weight)
+        if not fit.converged or not is_fragile(n_reached, len(starts)):
+            return []
+        words = (
+            f"FRAGILE OPTIMUM: only {n_reached} of {len(starts)} starts reached it, so a search "
+            "with another seed may end elsewhere, and there may be a better one."
+        )
+        step = "Try more starts, and compare result.starts."
+        return [PageFact("fragile", "grave", words, step)]
+    others = {
+        one.name: one.loglik
+        for one in starts
+        if one.fault is None and not same_optimum(one.behind, mean_weight)
+    }
+    if not others:
+        return []
+    highest, step = max(others.values()), ""
+    words = f"SEVERAL OPTIMA: the other optima have log-likelihoods of {highest:.3f} and less."
+    if "two-step" in others:
+        words += (
+            " The one above the two-step estimate, from which other programs start, has "
+            f"{others['two-step']:.3f}."
+        )
+        step = "start='two-step' reports it. If they differ by much, the noise may not be normal."
+    return [PageFact("other optima", "grave", words, step)]
+
+
+def _weak_exclusions(fit: FitResult) -> list[PageFact]:
+    """Warn where what is excluded from an outcome hardly moves the selection."""
+    if fit.problem.equations.selection is None:
+        return []
+    # Imported here: few fits have a selection equation.
+    from selfselect.results.hypotheses import exclusions
+
+    weak = [one for one in exclusions(fit) if one.weak and one.test is not None]
+    if not weak:
+        return []
+    named = ", ".join(dict.fromkeys(term for one in weak for term in one.terms))
+    words = (
+        f"WEAK EXCLUSION: {named} hardly move{'' if ',' in named else 's'} the selection. "
+        "Intervals from standard errors are then too short in samples of some hundred rows."
+    )
+    step = 'Use result.conf_int(method="profile").'
+    if fit.method == "two-step":
+        step = "method='ml' has profile intervals, which cover better."
+    return [PageFact("weak exclusions", "weak", words, step)]
+
+
+FEWEST_MEASURED = 8
+"""Clusters of the smallest design in which coverage was measured."""
+
+DOMINATED = 10
+"""Effective clusters below which unequal sizes were measured to cost coverage."""
+
+
+def few_clusters(covariance: Covariance, *, measured: bool) -> list[PageFact]:
+    """Say how intervals are made with few clusters, and how often they cover.
+
+    `measured` says whether coverage with few clusters is known for models of this kind.
+    """
+    if not covariance.few_clusters:
+        return []
+    corrected = covariance.kind != "bootstrap"
+    how = "standard errors are corrected for their small number, and " if corrected else ""
+    effective, step = covariance.df + 1, ""
+    degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:.4g} degrees"
+    words = (
+        f"Few clusters ({covariance.clusters_in_words}): {how}intervals and p-values are those of "
+        f"Student's t with {degrees} of freedom."
+    )
+    if not measured or round(effective) < FEWEST_MEASURED:
+        where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
+        words += f" The coverage of these intervals {where} was not measured."
+    else:
+        words += (
+            " Intervals of coefficients then cover at about their level; those of scales cover "
+            "less."
+        )
+        if corrected:
+            step = "covariance='bootstrap' draws whole clusters and covers about as well."
+    if covariance.unequal_clusters and effective < DOMINATED:
+        words += (
+            " Where a few clusters hold most of the rows, intervals cover less than their level: "
+            "in simulations of selection models 83 to 93% at a level of 95%."
+        )
+    return [PageFact("few clusters", "note", words, step)]
+
+
+def _estimated_shapes(fit: FitResult) -> Iterator[PageFact]:
+    """Describe shapes of the noise that have parameters."""
+    family, layout = fit.problem.noise.family, fit.problem.layout
+    extras = layout.extras_of(fit.values)[: layout.n_noise_extras]
+    if family is None or not len(extras):
+        return
+    size = len(family.terms)
+    described = [family.describe(extras[at : at + size]) for at in range(0, len(extras), size)]
+    labels = fit.problem.equations.alternatives
+    owners = [f" of {label}" for label in labels] if fit.problem.noise.each else [""]
+    for owner, words in zip(owners, described, strict=True):
+        if words:
+            yield PageFact("noise", "note", f"Components{owner}: {words}.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -22,14 +23,20 @@ from selfselect.problem.parameters import flat_names
 from selfselect.results.hypotheses import wald_test
 from selfselect.results.late import LateModule
 from selfselect.results.tables import coefficient_table, labelled_matrix, labelled_series
+from selfselect.solvers.base import Status
 
 if TYPE_CHECKING:
     import selfselect.effects.lincom as lincom_module
+    from selfselect.data.coding import Coding
+    from selfselect.data.design import DataFacts
     from selfselect.inference.profile import Interval, Surface
-    from selfselect.report import page_parts as pages
+    from selfselect.report import summary as summary_module
+    from selfselect.report.comparison import Comparison
     from selfselect.report.page import Page
+    from selfselect.report.summary import Portrait
+    from selfselect.results.fit_result import FitResult
 else:
-    pages = LateModule("selfselect.report.page_parts")
+    summary_module = LateModule("selfselect.report.summary")
     lincom_module = LateModule("selfselect.effects.lincom")
 
 
@@ -322,7 +329,7 @@ class Estimates(MaketablesHooks):
         roots = signed_roots(surface, errors.to_numpy(), AWAY)
         return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
 
-    side_by_side = pages.side_by_side
+    side_by_side = summary_module.side_by_side
 
     def to_latex(self, *, stars: bool = False) -> str:
         """Write all equations side by side in one LaTeX table (booktabs); see `side_by_side`.
@@ -352,3 +359,136 @@ class Estimates(MaketablesHooks):
     lincom = lincom_module.lincom
 
     nlcom = lincom_module.nlcom
+
+
+# What pages ask of a fit.
+
+
+class Fitted(Protocol):
+    """What pages ask of a fit, of whatever model."""
+
+    @property
+    def coding(self) -> Coding:
+        """How tables are coded, with the equations."""
+
+    @property
+    def covariance(self) -> Covariance:
+        """The covariance of the estimates."""
+
+    @property
+    def facts(self) -> DataFacts:
+        """What to know of the data."""
+
+    @property
+    def call(self) -> str | None:
+        """The call that made the fit, as code."""
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names."""
+
+    @property
+    def nobs(self) -> int:
+        """Rows used; with frequency weights, how many rows they stand for."""
+
+    @property
+    def counts(self) -> pd.Series[float]:
+        """Rows in which each alternative was chosen, or expected ones."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver reached the optimum."""
+
+    @property
+    def status(self) -> str:
+        """How the solver ended, in a sentence."""
+
+    def tidy(self, level: float = ..., *, intervals: Intervals = ...) -> pd.DataFrame:
+        """One row per parameter."""
+
+    def conf_int(self, level: float = ..., method: Intervals = ...) -> pd.DataFrame:
+        """Confidence intervals of the parameters."""
+
+    def summary(self, level: float = ..., *, intervals: Intervals = ..., stars: bool = ...) -> Page:
+        """Compose the page to read first."""
+
+    def compare(self) -> Comparison:
+        """Put least squares beside the fit."""
+
+    def page_facts(self) -> tuple[PageFact, ...]:
+        """Return what every page of this fit says first."""
+
+    def _portrait(self) -> Portrait:
+        """Return what its pages say that depends on its model."""
+
+
+# Facts of a fit that its pages say first, and that its file keeps.
+
+
+Kind = Literal[
+    "not converged", "rejected", "effect on slopes", "too many", "hardly distinct", "fragile",
+    "boundary", "impossible correlation", "other optima", "nearly collinear", "no standard errors",
+    "weak exclusions", "weakly determined", "few clusters", "not tested", "noise",
+]  # fmt: skip
+
+Grade = Literal["grave", "weak", "note"]
+"""Grave facts stand first on every page; weak ones at the foot of the summary, and first where
+only words are; notes at the foot."""
+
+
+@dataclass(frozen=True)
+class PageFact:
+    """A fact that no page of a fit may leave out.
+
+    Attributes
+    ----------
+    kind : which fact.
+    grade : how much it matters.
+    words : what is so, and why it matters.
+    next_step : what to do about it; empty where the words say it, or nothing can be done.
+    """
+
+    kind: Kind
+    grade: Grade
+    words: str
+    next_step: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All that a page says of it."""
+        return f"{self.words} {self.next_step}".rstrip()
+
+
+def sentences(facts: Iterable[PageFact], *grades: Grade) -> tuple[str, ...]:
+    """Return what pages say of the facts of some grades; of all where none is named."""
+    return tuple(one.sentence for one in facts if not grades or one.grade in grades)
+
+
+def not_converged(fit: Fitted) -> list[PageFact]:
+    """Warn of a fit that did not converge."""
+    if fit.converged:
+        return []
+    words = f"NOT CONVERGED. {fit.status} Do not use these numbers."
+    step = "The page 'When a fit does not converge' of the documentation says what to try."
+    return [PageFact("not converged", "grave", words, step)]
+
+
+def no_standard_errors(fit: FitResult) -> list[PageFact]:
+    """Say why a fit has no standard errors, where it has none."""
+    if np.isfinite(fit.covariance.matrix).all():
+        return []
+    step = ""
+    if fit.solution.status is Status.AT_BOUNDARY:
+        why = "the estimate is at a boundary of what is possible."
+    elif fit.method == "ml" and not np.isfinite(fit.solution.information).all():
+        why = (
+            f"{fit.solution.solver_name} does not maximise the likelihood, so its estimates have "
+            "no information matrix."
+        )
+        step = "Use covariance='bootstrap'."
+    else:
+        why = (
+            "the information matrix is singular, so some parameters are not determined by this "
+            "data."
+        )
+    return [PageFact("no standard errors", "grave", f"NO STANDARD ERRORS: {why}", step)]

@@ -21,7 +21,7 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import Diagnosis, Finding
-from selfselect.results.estimates import Estimates
+from selfselect.results.estimates import Estimates, PageFact
 from selfselect.results.late import LateModule
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.tables import labelled_series, naive_table
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from selfselect.plots.fit_pictures import FitPictures
     from selfselect.report import comparison as compare_module
     from selfselect.report import explain as explain_module
+    from selfselect.report import portraits
     from selfselect.report import summary as summary_module
     from selfselect.report import write as report_module
+    from selfselect.report.summary import Portrait
     from selfselect.results import (
         archive,
         diagnosis,
@@ -93,6 +95,7 @@ else:
     report_module = LateModule("selfselect.report.write")
     summary_module = LateModule("selfselect.report.summary")
     explain_module = LateModule("selfselect.report.explain")
+    portraits = LateModule("selfselect.report.portraits")
     archive = LateModule("selfselect.results.archive")
     diagnosis = LateModule("selfselect.results.diagnosis")
     hypotheses = LateModule("selfselect.results.hypotheses")
@@ -115,8 +118,7 @@ class SavedAnswers:
     diagnosis: Diagnosis
     shares: tuple[float, ...]
     noise: tuple[TestResult, ...]
-    rejections: tuple[str, ...] | None = None
-    too_many: tuple[str, ...] | None = None
+    page_facts: tuple[PageFact, ...]
 
 
 @dataclass(eq=False)
@@ -347,16 +349,7 @@ class FitResult(Estimates):
         """The naive fit as plain arrays; its errors allow for what those of the fit allow for."""
         if self.kept:
             return self.kept.naive
-        return fit_naive(self.problem, self.engine_of_rows(), self.naive_errors)
-
-    @property
-    def naive_errors(self) -> ErrorKind:
-        """What standard errors of least squares allow for: what those of the fit do."""
-        return ErrorKind(
-            robust=not self.covariance.of_model,
-            clusters=self.cluster_sizes,
-            repeated=self.facts.weights_kind == "frequency",
-        )
+        return fit_naive(self.problem, self.engine_of_rows(), ErrorKind.of(self))
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -436,6 +429,7 @@ class FitResult(Estimates):
     rejections = rejections_module.rejections
     departures = rejections_module.departures
     diagnose = diagnosis.diagnose
+    page_facts = diagnosis.page_facts
     exclusions = hypotheses.exclusions
     restrictions = restrictions_module.restrictions
     exogeneity_test = hypotheses.exogeneity_test
@@ -453,6 +447,11 @@ class FitResult(Estimates):
     report = report_module.report
     explore = explore_module.explore
     save = archive.save
+
+    def _portrait(self) -> Portrait:
+        """Return what pages say of this fit that depends on its model."""
+        selected = self.problem.equations.selection is not None
+        return portraits.SelectionPortrait(self) if selected else portraits.FitPortrait(self)
 
     @property
     def plot(self) -> FitPictures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Ties
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -56,6 +59,15 @@ class ErrorKind:
     robust: bool = False
     clusters: tuple[int, ...] = ()
     repeated: bool = False
+
+    @classmethod
+    def of(cls, fit: FitResult) -> ErrorKind:
+        """Return what errors of least squares beside a fit allow for: what its own do."""
+        return cls(
+            robust=not fit.covariance.of_model,
+            clusters=fit.cluster_sizes,
+            repeated=fit.facts.weights_kind == "frequency",
+        )
 
 
 CLASSICAL = ErrorKind()

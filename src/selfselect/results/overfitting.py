@@ -52,8 +52,6 @@ QUICK = 20_000
 
 def too_many(fit: FitResult) -> tuple[str, ...]:
     """Say, without being asked, that there may be an alternative or type too many; else nothing."""
-    if fit.kept is not None and fit.kept.too_many is not None:
-        return fit.kept.too_many
     fewer, test = one_fewer(fit), fit.answers.one_fewer
     k, what = fewer.number, fewer.what.upper()
     if test is not None:

@@ -1,4 +1,4 @@
-"""Tests of the specification, and what is rejected, in words."""
+"""Tests of what is assumed of the noise, and their rejections, in words."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from selfselect.inference.statistics import (
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.selection import MILLS
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
+from selfselect.results.estimates import PageFact, sentences
 from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.late import LateModule
 from selfselect.rules import direction_of, has_bounds
@@ -258,26 +259,38 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
 
     A test counts as a rejection where its p-value is at most 0.01, as in `TestResult.rejects`.
     """
-    # Whatever a page shows that rests on the model must show these sentences before it.
-    if fit.kept is not None and fit.kept.rejections is not None:
-        return fit.kept.rejections
+    return sentences(rejected(fit))
+
+
+def rejected(fit: FitResult) -> tuple[PageFact, ...]:
+    """Return the facts that assumptions on the noise are rejected, and what that does, at last.
+
+    Whatever a page shows that rests on the model must show them before it.
+    """
+    if fit.kept is not None:
+        kinds = ("rejected", "effect on slopes")
+        return tuple(one for one in fit.kept.page_facts if one.kind in kinds)
     tests = assumptions_tested(fit)
-    rejected = {name: test for name, test in tests.items() if test.rejects()}
-    if not rejected:
+    failed = {name: test for name, test in tests.items() if test.rejects()}
+    if not failed:
         return ()
-    found = departures_of(fit, ask=False)
-    said = [*_scale(fit)]
-    if "independence" in rejected:
-        how, tails = _how(rejected["independence"]), _shape_name(fit) in rejected
-        said.append(f"INDEPENDENCE REJECTED: {how}.{_suspects(fit, found, tails, bool(said))}")
-    if _shape_name(fit) in rejected:
-        how, what = _how(rejected[_shape_name(fit)]), _shape_name(fit).removeprefix("the ").upper()
-        said.append(f"{what} REJECTED: {how}. The noise is skewed or has other tails.")
-    if _variance(fit) in rejected:
-        said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. Robust "
-                    f"standard errors do not correct for this{_moving(fit)}.")  # fmt: skip
-    said.append(f"{_effect(found)}{_next(fit, found)}")
-    return tuple(said)
+    found, shape = departures_of(fit, ask=False), _shape_name(fit)
+    words = _scale(fit)
+    if "independence" in failed:
+        suspects = _suspects(fit, found, shape in failed, bool(words))
+        words.append(f"INDEPENDENCE REJECTED: {_how(failed['independence'])}.{suspects}")
+    if shape in failed:
+        name, how = shape.removeprefix("the ").upper(), _how(failed[shape])
+        words.append(f"{name} REJECTED: {how}. The noise is skewed or has other tails.")
+    if _variance(fit) in failed:
+        name, how = _variance(fit).upper(), _how(failed[_variance(fit)])
+        words.append(
+            f"{name} REJECTED: {how}. Robust standard errors do not correct for this{_moving(fit)}."
+        )
+    return (
+        *(PageFact("rejected", "grave", one) for one in words),
+        PageFact("effect on slopes", "grave", _effect(found), _next(fit, found)),
+    )
 
 
 def departures(fit: FitResult) -> Departures:
@@ -318,24 +331,6 @@ def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
             return None
         fit.answers.departures = measure_departures(fit)
     return fit.answers.departures
-
-
-def what_to_try(fit: FitResult) -> str:
-    """Say how much it matters that tests reject, and what to try; empty where none rejects."""
-    said = rejections(fit)
-    if not said:
-        return ""
-    found = departures_of(fit, ask=False)
-    small = isinstance(found, Departures) and found.small
-    test = assumptions_tested(fit).get("independence")
-    vain = small or rule_in_doubt(fit)
-    remedies = [] if vain or test is None or not test.rejects() else _remedies(fit)
-    off = (
-        ""
-        if small
-        else ("Results that depend on the model may be off by more than their intervals say. ")
-    )
-    return off + (f"Try {', '.join(remedies)}. " if remedies else "") + said[-1]
 
 
 def tests_in_words(fit: FitResult) -> str:
@@ -379,7 +374,7 @@ def _level() -> str:
 
 def _scale(fit: FitResult) -> list[str]:
     """Name first the one restriction that is easily lifted."""
-    if fit.kept is not None or not fit.problem.layout.common:
+    if not fit.problem.layout.common:
         return []
     if fit.answers.common_scale is None:
         fit.answers.common_scale = common_scale_test(
@@ -458,7 +453,7 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
     fitted = has_bounds(problem.ordered_rule) and problem.rank is None
     if small or not fitted or problem.noise.selected:
         return ""
-    said = " NEXT: "
+    said = "NEXT: "
     if _positive_and_skewed(fit):
         said += "the outcome is positive and skewed, so fit its logarithm first; "
     if isinstance(found, Departures) and not found.explained:
@@ -493,7 +488,7 @@ def rule_in_doubt(fit: FitResult) -> bool | None:
 
 def _positive_and_skewed(fit: FitResult) -> bool:
     """Say whether observed outcomes are positive, no logarithm yet, and far from symmetric."""
-    if fit.kept is not None or "log" in fit.problem.equations.outcome:
+    if "log" in fit.problem.equations.outcome:
         return False
     outcome = fit.engine_of_rows().sample(LOOKED_AT, np.random.default_rng(0)).rows.outcome
     if outcome is None or np.isnan(outcome).all() or np.nanmin(outcome) <= 0:

@@ -29,7 +29,7 @@ from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem, refuse_unidentified
 from selfselect.results.averaged_rows import AveragedRows, sample_of
 from selfselect.results.expressions import read_expressions
-from selfselect.results.naive import fit_naive_jointly
+from selfselect.results.naive import ErrorKind, fit_naive_jointly
 from selfselect.results.refit import numbered_as, refit
 from selfselect.rules import SelectionIndex, direction_of
 from selfselect.trust.beside import Answer
@@ -89,7 +89,7 @@ class Question:
             raise UnsupportedError(
                 "Choices were not recorded, so least squares cannot tell alternatives apart."
             )
-        naive, covariance = fit_naive_jointly(fit.problem, fit.engine_of_rows(), fit.naive_errors)
+        naive, covariance = fit_naive_jointly(fit.problem, fit.engine_of_rows(), ErrorKind.of(fit))
         values = np.concatenate(naive.coefficients)
         if self.expression is None:
             value, slope, variance = self._difference(fit, values)

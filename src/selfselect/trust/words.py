@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from selfselect.plain import archived
-from selfselect.report.document import listed
 from selfselect.report.explain import in_words
+from selfselect.report.page import listed
 from selfselect.trust.beside import Answer
 
 if TYPE_CHECKING:
