@@ -812,9 +812,7 @@ def repeated_rows(compared: Compared) -> None:
         close(other.bic, compared.result.bic, 1e-8, "BIC of repeated rows")
         found, wanted = (fit.choice_probabilities().table for fit in (other, compared.result))
         close(found["estimate"], wanted["estimate"], 1e-6, "shares of repeated rows")
-        # What few rows add to errors is found in coordinates that bend, about the middle of rows.
-        bent = spec.errors != "observed" and (spec.scale == "moving" or spec.shared != "none")
-        if np.isfinite(compared.result.bse).all() and not bent:
+        if np.isfinite(compared.result.bse).all():
             same_errors(other, compared.result, "of repeated rows")
             close(found["std_error"], wanted["std_error"], 1e-4, "their errors", floor=1e-3)
     if spec.door in ("fit", "ordered"):
