@@ -52,6 +52,12 @@ There the unit alone decides, and its score is zero."""
 STEP = 1e-6
 """Step of the differences that give the rows' information, in internal units."""
 
+LARGEST_ROUNDING = 1e-2
+"""Part of a variance that may be rounding before it is not known."""
+
+NEGLIGIBLE = 1e-6
+"""Part of the variance by the information alone below which a variance is as good as zero."""
+
 
 def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return each row's weighted score in the free parameters, shape (n, n_free)."""
@@ -325,6 +331,32 @@ def _evaluated_parts(
         hessians[place] = layout.pull_back_hessian(found.hessian, found.score, free)
         scores[place] = layout.pull_back_vector(found.score, free)
     return -layout.straighten(hessians, scores, free)
+
+
+def sandwich(carried: Array, root: Array, meat: Array) -> Array:
+    """Return the covariance (m, m) of what is reported; nan everywhere where rounding has eaten it.
+
+    The bread is in it twice: where the information is all but singular along some direction, what
+    the meat is along it is lost in the rounding of the rest, and a variance may have any sign.
+
+    Parameters
+    ----------
+    carried : (m, p) root of the covariance by the information alone, of what is reported.
+    root : (p, p) that of the free parameters, the bread.
+    meat : (p, p) covariance of the summed scores.
+    """
+    bread = carried @ root.T
+    lost = np.full((len(carried),) * 2, np.nan)
+    if not (np.isfinite(bread).all() and np.isfinite(meat).all()):
+        return lost
+    sizes = np.sqrt(np.maximum(np.diag(meat), 0.0))
+    sizes[sizes == 0] = 1.0
+    values, axes = np.linalg.eigh(meat / np.outer(sizes, sizes))
+    half = (bread * sizes) @ (axes * np.sqrt(np.maximum(values, 0.0)))
+    made = half @ half.T
+    rounding = np.finfo(float).eps * ((np.abs(bread) @ np.abs(meat)) * np.abs(bread)).sum(axis=1)
+    wanted = np.maximum(made.diagonal(), NEGLIGIBLE * (carried**2).sum(axis=1))
+    return lost if (rounding > LARGEST_ROUNDING * wanted).any() else np.asarray(made)
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:
