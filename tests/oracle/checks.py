@@ -500,7 +500,7 @@ def types_of_people(compared: Compared) -> None:
     parts = np.exp(parts - parts.max(axis=1, keepdims=True))
     mine = found.people.to_numpy()
     assert len(mine) == len(people), f"{len(mine)} people, not {len(people)}"
-    here = asked[firsts] & (case.recorded.weights[firsts] > 0)
+    here = asked[firsts]
     close(mine[here], (parts / parts.sum(axis=1, keepdims=True))[here], 1e-7, "chances of types")
     weights = case.recorded.weights
     wanted = {
