@@ -210,8 +210,8 @@ class Layout(Placement):
         along = scores @ np.linalg.pinv(self.pull_back_vector(slopes, free))
         bending = np.zeros((len(scores), *slopes.shape))
         bending[:, at_g, owner] = bending[:, owner, at_g] = -along[:, at_g] / h**2
-        np.add.at(bending, (slice(None), owner, owner), 2.0 * along[:, at_g] * g / h**3)
-        bending[:, at_h, at_h] -= along[:, at_h] / of_scale**2
+        of_coefficients = (2.0 * along[:, at_g] * g / h**3) @ (owner[:, None] == at_h)
+        bending[:, at_h, at_h] = of_coefficients - along[:, at_h] / of_scale**2
         straight = hessians.copy()
         for place, gained in enumerate(along @ slopes):
             straight[place] -= self.pull_back_hessian(bending[place], gained, free)
