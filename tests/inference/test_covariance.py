@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.linalg import sqrtm
 
 import selfselect as ss
 import selfselect.inference.sandwich as module_of_sandwich
-from selfselect.errors import OptionError
+from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.sandwich import free_scores, reduce_bias
 from selfselect.likelihoods import evaluate
+from selfselect.noises import Independent
 
 EXACT = 1e-8
 NEAR = 1e-4
@@ -235,3 +237,38 @@ def test_restrictions_that_few_samples_do_not_show_are_not_tested(world):
     test = few.wald_test([f"{name} = 0.1" for name in few.names[:4]])
     assert not test.possible and "draw more samples" in test.reason
     assert few.wald_test([f"{name} = 0.1" for name in few.names[:2]]).possible
+
+
+def separated(seed):
+    """Make rows that all choose the same where d = 1: its coefficient has no finite value."""
+    rng = np.random.default_rng(seed)
+    x, d = rng.normal(size=40), (rng.uniform(size=40) < 0.15) * 1.0
+    latent = np.column_stack([x + rng.normal(size=40), 0.5 - x + rng.normal(size=40)])
+    latent[d > 0, 1] = latent[d > 0, 0] - 1.0
+    job = np.array(["a", "b"])[latent.argmax(axis=1)]
+    group = rng.integers(0, 8, 40)
+    return pd.DataFrame({"y": latent.max(axis=1), "x": x, "d": d, "job": job, "group": group})
+
+
+@pytest.mark.parametrize("noise", [Independent("each"), Independent("~ d"), "correlated"])
+@pytest.mark.parametrize("options", [{"covariance": "robust"}, {"cluster": "group"}])
+@pytest.mark.parametrize("seed", [0, 2, 24])
+def test_a_sandwich_that_rounding_has_eaten_is_missing_with_a_reason(
+    tmp_path, noise, options, seed
+):
+    with pytest.warns(ConvergenceWarning):
+        fit = ss.fit("y ~ x + d", separated(seed), chosen="job", noise=noise, **options)
+    matrix = fit.cov_params().to_numpy()
+    if np.isnan(fit.bse).any():
+        assert np.isnan(matrix).all()
+        assert "NO STANDARD ERRORS: the information matrix is singular" in str(fit.summary())
+    else:
+        np.testing.assert_array_equal(matrix, matrix.T)
+        assert (matrix.diagonal() > 0).all()
+    fit.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(loaded.cov_params(), fit.cov_params())
+    if noise == Independent("each"):
+        shares = fit.counterfactual(rule="min", draws=2_000).shares.table
+        assert np.isfinite(shares["estimate"]).all()
+        assert np.isnan(shares["std_error"]).all() == np.isnan(matrix).all()

@@ -12,6 +12,9 @@ from selfselect.inference import Bootstrap, sandwich
 EXACT = 1e-6
 """Two fits of the same optimum, each within 1e-6 standard errors of it."""
 
+BY_STEPS = 1e-5
+"""What rows add to the information is found by differences, with steps of 1e-6."""
+
 DRAWN = 0.1
 """Rows drawn from the model know the spread of what is tested to some 2%, each of two fits."""
 
@@ -59,6 +62,46 @@ def test_frequency_weights_count_where_small_samples_are_corrected(
     np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=EXACT)
     ours, theirs = (one.treatment_effects("a", "b").table for one in (weighted, repeated))
     np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-4)
+
+
+BENT = {
+    "a scale that moves": {"noise": ss.noises.Independent("~ x1")},
+    "a shared slope": {"shared": ["x1"]},
+    "a shared slope, and scales that move": {
+        "noise": ss.noises.Independent("~ x1"),
+        "shared": ["x1"],
+    },
+}
+"""Models whose internal parameters bend, about the middle of the rows."""
+
+
+@pytest.mark.parametrize("model", BENT)
+@pytest.mark.parametrize("options", [{"covariance": "robust"}, {"cluster": "group"}])
+def test_frequency_weights_are_repeated_rows_where_internal_parameters_bend(world, model, options):
+    """Errors of few rows are corrected in coordinates that do not depend on the middle of rows."""
+    made = world("max", 120, labels=("a", "b"))
+    times = np.where(made.data["x1"] > 1.0, 5, 1)
+    weighted = made.fit(weights=times, weights_kind="frequency", **options, **BENT[model])
+    repeated = made.fit(made.data.loc[made.data.index.repeat(times)], **options, **BENT[model])
+    np.testing.assert_allclose(weighted.params, repeated.params, rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=BY_STEPS)
+    ours, theirs = (one.treatment_effects("a", "b").table for one in (weighted, repeated))
+    np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", BENT)
+def test_many_clusters_of_which_some_are_large_do_not_depend_on_the_middle_of_rows(
+    world, monkeypatch, model
+):
+    """Large ones of many clusters are corrected by an evaluation of their own."""
+    monkeypatch.setattr(sandwich, "CORRECTED_ROWS", 50)
+    monkeypatch.setattr(sandwich, "CORRECTED_CLUSTERS", 12)
+    made = world("max", 120, labels=("a", "b"))
+    times = np.where(made.data["x1"] > 1.0, 5, 1)
+    alike = made.data.loc[made.data.index.repeat(times)]
+    weighted = made.fit(weights=times, weights_kind="frequency", cluster="group", **BENT[model])
+    repeated = made.fit(alike, cluster="group", **BENT[model])
+    np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=BY_STEPS)
 
 
 def test_a_bootstrap_of_frequency_weights_draws_single_rows(world):

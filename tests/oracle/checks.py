@@ -500,7 +500,7 @@ def types_of_people(compared: Compared) -> None:
     parts = np.exp(parts - parts.max(axis=1, keepdims=True))
     mine = found.people.to_numpy()
     assert len(mine) == len(people), f"{len(mine)} people, not {len(people)}"
-    here = asked[firsts] & (case.recorded.weights[firsts] > 0)
+    here = asked[firsts]
     close(mine[here], (parts / parts.sum(axis=1, keepdims=True))[here], 1e-7, "chances of types")
     weights = case.recorded.weights
     wanted = {
@@ -839,9 +839,7 @@ def repeated_rows(compared: Compared) -> None:
         close(other.bic, compared.result.bic, 1e-8, "BIC of repeated rows")
         found, wanted = (fit.choice_probabilities().table for fit in (other, compared.result))
         close(found["estimate"], wanted["estimate"], 1e-6, "shares of repeated rows")
-        # What few rows add to errors is found in coordinates that bend, about the middle of rows.
-        bent = spec.errors != "observed" and (spec.scale == "moving" or spec.shared != "none")
-        if np.isfinite(compared.result.bse).all() and not bent:
+        if np.isfinite(compared.result.bse).all():
             same_errors(other, compared.result, "of repeated rows")
             close(found["std_error"], wanted["std_error"], 1e-4, "their errors", floor=1e-3)
     if spec.door in ("fit", "ordered"):

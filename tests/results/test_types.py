@@ -50,6 +50,35 @@ def test_people_have_chances_of_types_that_tell_them_apart(typed: Any, table: pd
     assert np.mean((found.people.iloc[:, 1] > 0.5) == truth) > 0.9
 
 
+def test_people_of_weight_zero_are_listed_and_do_not_count(table: pd.DataFrame) -> None:
+    """They have the chances that the same rows have in people who count; tables leave them out."""
+    silent = table[table["who"] < "p04"]
+    unweighted = silent.assign(who="no " + silent["who"], w=0.0)
+    every = pd.concat([table.assign(w=1.0), unweighted], ignore_index=True)
+    model = {"chosen": "job", "panel": "who", "noise": ss.noises.Types(2), "seed": 1}
+    model |= {"solver": ss.solvers.TypeSearch(starts=2), "weights": "w"}
+    fit, without = (ss.fit("y ~ x", one, **model) for one in (every, every[every["w"] > 0]))
+    found, wanted = fit.types(), without.types()
+    assert found.people.index.tolist() == every["who"].unique().tolist()
+    for who in silent["who"].unique():
+        assert found.people.loc[who].tolist() == found.people.loc[f"no {who}"].tolist()
+    counted = found.people.loc[wanted.people.index]
+    np.testing.assert_allclose(counted, wanted.people, atol=1e-5)
+    np.testing.assert_allclose(found.table, wanted.table, rtol=1e-4, atol=1e-4)
+
+
+def test_a_row_of_weight_zero_that_no_type_explains_has_no_chances(table: pd.DataFrame) -> None:
+    far = pd.DataFrame({"x": [0.0], "y": [1e200], "job": ["farm"], "w": [0.0]})
+    every = pd.concat([table.assign(w=1.0), far], ignore_index=True)
+    fit = ss.fit(
+        "y ~ x", every, chosen="job", noise=ss.noises.Types(2), seed=1, weights="w",
+        solver=ss.solvers.TypeSearch(starts=2),
+    )  # fmt: skip
+    people = fit.types().people
+    assert people.iloc[-1].isna().all()
+    np.testing.assert_allclose(people.iloc[:-1].sum(axis=1), 1.0, atol=1e-12)
+
+
 def test_what_types_are_like_adds_up_to_all_people_and_rows(
     typed: Any, table: pd.DataFrame
 ) -> None:

@@ -26,7 +26,13 @@ from selfselect.inference.dependence import (
     describe_clusters,
     fewest,
 )
-from selfselect.inference.sandwich import cluster_meat, make_positive, row_meat, row_products
+from selfselect.inference.sandwich import (
+    cluster_meat,
+    make_positive,
+    row_meat,
+    row_products,
+    sandwich,
+)
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import Solution, Solver
@@ -306,22 +312,28 @@ def estimate_covariance(
             problem, engine, solution, solver, kind, dependence, rng=rng, progress=progress
         )
         return describe_bootstrap(kind, draws, dependence, counts)
-    bread = _inverse(solution.information)
     jacobian = problem.layout.report(solution.free).jacobian
+    root = _root_of_inverse(solution.information)
+    carried = jacobian @ root
     if kind == "observed":
         smooth = problem.noise.margin.smooth
         description = "observed information" if smooth else "outer product of scores"
-        made = Covariance(kind, description, bread)
+        made = Covariance(kind, description, carried @ carried.T)
     else:
         made = _meat(problem, engine, solution, kind, dependence)
-        middle = made.matrix
-        made = replace(made, matrix=_inverse(middle) if kind == "opg" else bread @ middle @ bread)
+        if kind == "opg":
+            carried = jacobian @ _root_of_inverse(made.matrix)
+            matrix = carried @ carried.T
+        else:
+            matrix = sandwich(carried, root, made.matrix)
+        made = replace(made, matrix=matrix)
     if solution.noise is not None:
         said = f"{made.description}, with Monte-Carlo error"
-        made = replace(made, matrix=made.matrix + solution.noise, description=said)
-    held = list(solution.held)
-    missing = tuple(np.flatnonzero(jacobian[:, held].any(axis=1)).tolist())
-    return replace(made, matrix=jacobian @ made.matrix @ jacobian.T, missing=missing)
+        made = replace(
+            made, matrix=made.matrix + jacobian @ solution.noise @ jacobian.T, description=said
+        )
+    missing = tuple(np.flatnonzero(jacobian[:, list(solution.held)].any(axis=1)).tolist())
+    return replace(made, missing=missing)
 
 
 def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
@@ -368,14 +380,17 @@ def describe_bootstrap(
     return Covariance.of_clusters("bootstrap", description, matrix, counts)
 
 
-def _inverse(information: Array) -> Array:
-    """Invert the information; nan everywhere where it is singular."""
+def _root_of_inverse(information: Array) -> Array:
+    """Return R, with RR' the inverse; nan everywhere where the information is singular."""
+    lost = np.full_like(information, np.nan)
     scale = 1.0 / np.sqrt(np.maximum(np.diag(information), 1e-300))
-    try:
-        scaled = np.linalg.inv(np.linalg.cholesky(information * np.outer(scale, scale)))
-    except np.linalg.LinAlgError:
-        return np.full_like(information, np.nan)
-    return (scaled.T @ scaled) * np.outer(scale, scale)
+    scaled = information * np.outer(scale, scale)
+    if not np.isfinite(scaled).all():
+        return lost
+    sizes = np.linalg.eigvalsh(scaled)
+    if sizes[0] <= len(sizes) * np.finfo(float).eps * sizes[-1]:
+        return lost
+    return np.asarray((np.linalg.inv(np.linalg.cholesky(scaled)) * scale).T)
 
 
 def _meat(

@@ -7,8 +7,10 @@ information and :math:`H_g` the part of unit g (a row or a cluster) in it, its s
 .. math:: s_g^* = (I - H_g H^{-1})^{-1/2} s_g,
 
 which in least squares is the bias-reduced estimator CR2, for single rows HC2 (Bell and McCaffrey
-2002). Where units are many the correction is negligible and the plain scores are taken,
-with the factor G/(G - 1); of many clusters only the large ones are corrected.
+2002). Where internal parameters bend, unlike coefficients and log scales, :math:`H_g` is that of
+second derivatives in those (`Layout.straighten`), so it depends on no internal unit. Where units
+are many the correction is negligible and the plain scores are taken, with the factor G/(G - 1); of
+many clusters only the large ones are corrected.
 """
 
 from __future__ import annotations
@@ -49,6 +51,12 @@ There the unit alone decides, and its score is zero."""
 
 STEP = 1e-6
 """Step of the differences that give the rows' information, in internal units."""
+
+LARGEST_ROUNDING = 1e-2
+"""Part of a variance that may be rounding before it is not known."""
+
+NEGLIGIBLE = 1e-6
+"""Part of the variance by the information alone below which a variance is as good as zero."""
 
 
 def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
@@ -159,13 +167,14 @@ def corrected_row_scores(
 
 def _row_parts(problem: Problem, free: Array, batch: Batch, scores: Array) -> Array:
     """Return each row's weighted part (n, p, p) in the information, by differences of scores."""
-    parts = np.empty((*scores.shape, len(free)))
+    slopes = np.empty((*scores.shape, len(free)))
     for place in range(len(free)):
         moved = free.copy()
         moved[place] += STEP
         there = free_scores(problem, problem.layout.natural(moved), batch)
-        parts[:, :, place] = (scores - there) / STEP
-    return np.asarray(0.5 * (parts + parts.transpose(0, 2, 1)))
+        slopes[:, :, place] = (there - scores) / STEP
+    hessians = 0.5 * (slopes + slopes.transpose(0, 2, 1))
+    return -problem.layout.straighten(hessians, scores, free)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,13 +322,41 @@ def _evaluated_parts(
 ) -> Array:
     """Evaluate the information (G, p, p) of clusters in the rows `which`, whose codes are given."""
     layout, natural = problem.layout, problem.layout.natural(free)
-    parts = np.empty((len(clusters.codes), len(free), len(free)))
+    hessians = np.empty((len(clusters.codes), len(free), len(free)))
+    scores = np.empty(hessians.shape[:2])
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], clusters.codes)
-    for place, rows in enumerate(np.split(which[order], starts[1:])[: len(parts)]):
+    for place, rows in enumerate(np.split(which[order], starts[1:])[: len(scores)]):
         found = evaluate(problem, natural, batch.take(rows))
-        parts[place] = -layout.pull_back_hessian(found.hessian, found.score, free)
-    return parts
+        hessians[place] = layout.pull_back_hessian(found.hessian, found.score, free)
+        scores[place] = layout.pull_back_vector(found.score, free)
+    return -layout.straighten(hessians, scores, free)
+
+
+def sandwich(carried: Array, root: Array, meat: Array) -> Array:
+    """Return the covariance (m, m) of what is reported; nan everywhere where rounding has eaten it.
+
+    The bread is in it twice: where the information is all but singular along some direction, what
+    the meat is along it is lost in the rounding of the rest, and a variance may have any sign.
+
+    Parameters
+    ----------
+    carried : (m, p) root of the covariance by the information alone, of what is reported.
+    root : (p, p) that of the free parameters, the bread.
+    meat : (p, p) covariance of the summed scores.
+    """
+    bread = carried @ root.T
+    lost = np.full((len(carried),) * 2, np.nan)
+    if not (np.isfinite(bread).all() and np.isfinite(meat).all()):
+        return lost
+    sizes = np.sqrt(np.maximum(np.diag(meat), 0.0))
+    sizes[sizes == 0] = 1.0
+    values, axes = np.linalg.eigh(meat / np.outer(sizes, sizes))
+    half = (bread * sizes) @ (axes * np.sqrt(np.maximum(values, 0.0)))
+    made = half @ half.T
+    rounding = np.finfo(float).eps * ((np.abs(bread) @ np.abs(meat)) * np.abs(bread)).sum(axis=1)
+    wanted = np.maximum(made.diagonal(), NEGLIGIBLE * (carried**2).sum(axis=1))
+    return lost if (rounding > LARGEST_ROUNDING * wanted).any() else np.asarray(made)
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:

@@ -333,7 +333,7 @@ class _Mixture:
         )
         loglik, tau = mix_groups(self.at.log_prior, grouped_sum(each, self.starts))
         # A group of weight zero may have no likelihood, and no chances.
-        return loglik, np.where(self.weight[:, None] > 0, tau, 0.0)
+        return loglik, np.where((self.weight[:, None] > 0) | np.isfinite(tau), tau, 0.0)
 
     @property
     def loglik(self) -> Array:

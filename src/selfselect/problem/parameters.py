@@ -188,6 +188,35 @@ class Layout(Placement):
             pulled[:n_moved, n_moved : n_moved + k] += bend.T
         return pulled
 
+    def straighten(self, hessians: Array, scores: Array, free: Array) -> Array:
+        r"""Return second derivatives (n, n_free, n_free) of sums over few rows, straightened.
+
+        Where free parameters bend about the middle of all rows, second derivatives of some rows,
+        whose scores (n, n_free) do not add up to zero, depend on where that middle is. Straight
+        are coefficients :math:`g_j/h_j` and log scales, in whatever units: with :math:`c(\theta)`
+        those, and t the score in them, the result is that of second derivatives in c alone,
+        without the bending :math:`\sum_m t_m c_m''(\theta)`.
+        """
+        if not (self.curved or self.spreads):
+            return hessians
+        natural, at_g, at_h = self.natural(free), self.at_g, self.inverse_scale_positions
+        owner = np.repeat(at_h, self.sizes)
+        g, h, of_scale = natural[at_g], natural[owner], natural[at_h]
+        slopes = np.eye(len(natural))
+        slopes[at_g, at_g], slopes[at_g, owner] = 1.0 / h, -g / h**2
+        slopes[at_h, at_h] = 1.0 / of_scale
+        # Where coefficients are shared, c has entries that follow from others by straight lines:
+        # any t that makes up the score will do.
+        along = scores @ np.linalg.pinv(self.pull_back_vector(slopes, free))
+        bending = np.zeros((len(scores), *slopes.shape))
+        bending[:, at_g, owner] = bending[:, owner, at_g] = -along[:, at_g] / h**2
+        of_coefficients = (2.0 * along[:, at_g] * g / h**3) @ (owner[:, None] == at_h)
+        bending[:, at_h, at_h] = of_coefficients - along[:, at_h] / of_scale**2
+        straight = hessians.copy()
+        for place, gained in enumerate(along @ slopes):
+            straight[place] -= self.pull_back_hessian(bending[place], gained, free)
+        return straight
+
     def report(self, free: Array) -> Reported:
         """Express free parameters as coefficients and scales with labels and derivatives."""
         natural = self.natural(free)

@@ -94,11 +94,12 @@ class UnobservedTypes(Tables):
     Attributes
     ----------
     people : the chance of every type given all rows of a person, one row per person; without a
-        panel, one per row.
-    table : what types are like, one column each: weight, expected people and rows; the share of
-        their rows in which each alternative was chosen; their shift, and cost, of each
-        alternative, missing where the data do not determine it; the means of the outcome and of
-        the covariates in their rows.
+        panel, one per row. People of weight zero are listed as others are; missing are those of
+        them whom no type explains.
+    table : what types are like, one column each: weight, expected people and rows, by their
+        weights; the share of their rows in which each alternative was chosen; their shift, and
+        cost, of each alternative, missing where the data do not determine it; the means of the
+        outcome and of the covariates in their rows.
     """
 
     people: pd.DataFrame
@@ -131,7 +132,9 @@ def types(fit: FitResult) -> UnobservedTypes:
     types, choices = chance[:, :n_types], chance[:, n_types:]
     columns = pd.Index([type_label(m) for m in range(n_types)], name="type")
     people, first = _people(fit)
-    chances = pd.DataFrame(types[first], index=people, columns=columns)
+    explained = types[first].any(axis=1, keepdims=True)
+    known = np.where(explained, types[first], np.nan)
+    chances = pd.DataFrame(known, index=people, columns=columns)
     weights = np.ones(len(types)) if fit.rows.weights is None else fit.rows.weights
     own = types * weights[:, None]
     labels = problem.equations.alternatives
