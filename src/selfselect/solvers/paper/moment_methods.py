@@ -157,7 +157,7 @@ class MinVariance(TwoModels):
 
 
 def _refined(point: Array, step: float, moments: Array) -> Array:
-    """Return a nearby point of smaller variance: covers of half the distance around the best one."""
+    """Return a nearby point of smaller variance, by ever finer covers around the best one."""
     around = np.stack(np.meshgrid(*[np.arange(-2, 3)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
     for _ in range(REFINEMENTS):
         step *= 0.5
