@@ -135,6 +135,17 @@ def test_the_reference_lists_every_method_of_a_fit_whichever_file_holds_it() -> 
     assert ":members:\n   :inherited-members:" in page
 
 
+def test_the_reference_describes_methods_without_the_fit_they_belong_to() -> None:
+    texts = {}
+    for what in ("function", "method"):
+        lines = inspect.getdoc(ss.FitResult.treatment_effects).splitlines()
+        of_site("docstrings").describe(None, what, "", None, None, lines)
+        texts[what] = "\n".join(lines)
+    assert "\nfit\n    a fitted model." in texts["function"]
+    assert "\nfit\n" not in texts["method"]
+    assert "\nto, versus\n    labels of two alternatives." in texts["method"]
+
+
 def calls_in(text: str) -> Iterator[tuple[list[str], list[str]]]:
     """Yield every call of the package that Markdown shows: its names, and its keywords."""
     for code in re.findall(r"```python\n(.*?)```|(?<!`)`([^`]+)`(?!`)", text, flags=re.DOTALL):

@@ -293,7 +293,7 @@ def summaries() -> list[str]:
 COMPARISONS = [
     "choose.py:choose_alternatives",
     "noise_choice.py:choose_noise",
-    "verdict/verdict.py:make_verdict",
+    "verdict/verdict.py:verdict",
     "results/restrictions.py:restrictions",
     "results/sensitivity.py:sensitivity",
     "results/overfitting.py:overfitted_test",

@@ -48,7 +48,7 @@ REACH = ROOT / "build" / "mutants-reach.json"
 
 SELECTION = (
     "selection/*.py", "*/*selection*.py", "*/binary_*.py", "*/ordered_index.py",
-    "solvers/_second_step.py",
+    "solvers/second_step.py",
 )  # fmt: skip
 ELSEWHERE = ("*/*torch*.py", "engines/*dask*.py", "engines/_cluster.py",
              "engines/dask.py", "engines/_partitions.py")  # fmt: skip

@@ -12,14 +12,19 @@ ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*) : (.+)")
 
 
 def describe(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Put the description of a parameter on a line of its own, where numpydoc looks for it."""
-    del app, what, name, obj, options
+    """Put the description of a parameter on a line of its own, where numpydoc looks for it.
+
+    Methods of a fit are functions of it, and their pages do not name the fit.
+    """
+    del app, name, obj, options
     made: list[str] = []
     section = ""
     for place, line in enumerate(lines):
         if place + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[place + 1].strip()):
             section = line.strip()
         entry = ENTRY.fullmatch(line)
+        if section in SECTIONS and what == "method" and line.startswith("fit : "):
+            continue
         if section in SECTIONS and entry:
             made += [entry.group(1), f"    {entry.group(2)}"]
         else:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from selfselect.data.design import Design
-from selfselect.engines._checkpoint import check_place, recorded_in
 from selfselect.engines.base import EngineChoice
+from selfselect.engines.checkpoint import check_place, recorded_in
 from selfselect.engines.choose import engine_for
 from selfselect.engines.memory import Memory
 from selfselect.errors import (

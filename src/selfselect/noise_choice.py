@@ -12,7 +12,7 @@ import pandas as pd
 from selfselect import noises
 from selfselect._fit import fit
 from selfselect.data.formulas import parse_formulas
-from selfselect.effects._ask import refuse_undetermined
+from selfselect.effects.base import refuse_undetermined
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
 from selfselect.posing import pose

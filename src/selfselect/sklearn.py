@@ -17,6 +17,7 @@ try:
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import (
         _check_sample_weight,
+        assert_all_finite,
         check_consistent_length,
         check_is_fitted,
         column_or_1d,
@@ -32,7 +33,7 @@ from selfselect.data.build import design_from_arrays
 from selfselect.data.columns import to_numbers
 from selfselect.data.panels import group_codes
 from selfselect.data.rows import Rows, refuse_many_alternatives
-from selfselect.data.tables import in_another_order
+from selfselect.data.tables import column_names, in_another_order, to_frame
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.options import CovarianceOption, NoiseOption, RuleOption, WeightsKind
@@ -139,6 +140,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
                 _refuse_no_numbers(values, name)
         _refuse_other_orders(given)
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        assert_all_finite(y, input_name="y")  # None among objects has become nan by now.
         labels, codes = self._alternatives(chosen, X)
         if codes is not None:
             check_consistent_length(y, codes)
@@ -166,9 +168,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             cost=getattr(self.rule, "cost", None),
             groups=groups,
         )
-        asked = "X, y" + ("" if chosen is None else ", chosen")
-        asked += "" if sample_weight is None else ", sample_weight=sample_weight"
-        asked += "" if panel is None else ", panel=panel"
+        named = (f", {one}={one}" for one in ("sample_weight", "panel") if given[one] is not None)
+        asked = "X, y" + ", chosen" * (chosen is not None) + "".join(named)
         few = codes is None and design.n_counted <= design.n_coefficients
         self.result_ = fit_design(
             design,
@@ -259,16 +260,9 @@ def _refuse_masks(values: Any, name: str) -> None:
 
 def _refuse_no_numbers(values: Any, name: str) -> None:
     """Refuse what scikit-learn would take for numbers: dates, durations, text and categories."""
-    if isinstance(values, pd.DataFrame):
-        if not values.columns.is_unique:
-            twice = values.columns[values.columns.duplicated()][0]
-            raise DataError(
-                f"{name} has several columns named {twice!r}. Rename or drop all but one: it is "
-                "not clear which is meant."
-            )
-        for column in values:
-            if not pd.api.types.is_numeric_dtype(values[column].dtype):
-                to_numbers(values[column], f"The column {column!r} of {name}")
+    if hasattr(values, "columns"):
+        for column, held in to_frame(values, column_names(values)).items():
+            to_numbers(held, f"The column {column!r} of {name}")
         return
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         to_numbers(pd.Series(values), name)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import MissingRowsWarning, UnsupportedError
+from selfselect.errors import MissingRowsWarning, RuleError, UnsupportedError
 
 SAME = {"rtol": 1e-5, "atol": 1e-6}
 """Two fits of the same likelihood stop within their tolerance of each other."""
@@ -303,3 +303,21 @@ def test_a_verdict_says_which_cases_it_is_about_and_the_rule_bounds_the_same(
 def test_sensitivity_says_over_which_cases_gaps_are(wide: Any, long: Any) -> None:
     said = "over the cases with a row for both"
     assert said in str(long.sensitivity([0.0])) and said not in str(wide.sensitivity([0.0]))
+
+
+def test_a_rule_that_weighs_every_outcome_needs_every_row(tables: Any) -> None:
+    data, table, full = tables
+    matrix = np.eye(3) + 0.1 * np.array([[0, 1, -1], [1, 0, 1], [-1, 1, 0]])
+    mixed = ss.rules.LinearArgmax(matrix)
+    with pytest.raises(RuleError, match="without a row for an alternative do not say"):
+        fit_long(table, cost=None, rule=mixed)
+    columns = {label: f"y ~ town + speed_{label}" for label in LABELS}
+    wide = ss.fit(columns, data, chosen="who", rule=mixed)
+    assert fit_long(full, cost=None, rule=mixed).llf == pytest.approx(wide.llf, rel=1e-9)
+    # What belongs to the case is known without a row, and so is what no choice depends on.
+    options = {"chosen": "who", "available": {label: f"open_{label}" for label in LABELS}}
+    wide = ss.fit("y ~ town", data, rule=mixed, **options)
+    found = fit_long(table, "y ~ town", cost=None, rule=mixed)
+    assert found.llf == pytest.approx(wide.llf, rel=1e-9)
+    known = ss.noises.KnownCovariance(np.eye(3) + 0.3)
+    assert fit_long(table, cost=None, noise=known, seed=1).converged

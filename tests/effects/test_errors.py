@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.effects._averages import Averages, transform
+from selfselect.effects.base import Averages, transform
 
 RESAMPLES = 80
 

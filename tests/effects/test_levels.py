@@ -11,11 +11,10 @@ import pytest
 
 import selfselect as ss
 from selfselect.effects._moments import Setting
-from selfselect.effects._sample import sample_of
 from selfselect.effects._scenario import draw
 from selfselect.errors import ExtrapolationWarning, OptionError, UnsupportedError
 from selfselect.moments.mixed import LevelMoments
-from selfselect.results.predictions import find_logarithm
+from selfselect.results.averaged_rows import find_logarithm, sample_of
 
 DRAWS = 800
 

@@ -18,8 +18,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.engines import _checkpoint, memory, parquet
-from selfselect.engines._checkpoint import digest
+from selfselect.engines import checkpoint, memory, parquet
+from selfselect.engines.checkpoint import digest
 from selfselect.errors import ArchiveError, SelfSelectWarning, UnsupportedError
 from selfselect.inference import sandwich
 from selfselect.inference.dependence import ClusterTotals
@@ -237,7 +237,7 @@ def test_a_full_disk_warns_once_and_the_fit_goes_on(villagers, path, monkeypatch
             raise OSError(errno.ENOSPC, "No space left on device")
         sync(number)
 
-    monkeypatch.setattr(_checkpoint.os, "fsync", full)
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         result = ss.fit(FORMULA, villagers, chosen="job", checkpoint=path)
@@ -249,7 +249,7 @@ def test_a_full_disk_warns_once_and_the_fit_goes_on(villagers, path, monkeypatch
 def test_two_fits_do_not_share_a_file(villagers, path, passes):
     stopped(passes, FORMULA, villagers, at=2, chosen="job", checkpoint=path)
     with path.open("a+b") as other:
-        _checkpoint._take_alone(other, path)
+        checkpoint._take_alone(other, path)
         with pytest.raises(ArchiveError, match="in use by another fit"):
             ss.fit(FORMULA, villagers, chosen="job", checkpoint=path)
 

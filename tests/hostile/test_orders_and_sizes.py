@@ -88,7 +88,7 @@ def test_the_estimator_takes_labels_from_a_frame_of_one_column(villagers):
 
 def test_the_estimator_refuses_two_columns_of_one_name(villagers):
     X = pd.concat([villagers[["height"]], villagers[["height"]]], axis=1)
-    with pytest.raises(DataError, match="X has several columns named 'height'"):
+    with pytest.raises(DataError, match="2 columns named 'height'"):
         ss.SelfSelectionRegressor().fit(X, villagers["income"], chosen=villagers["job"])
 
 

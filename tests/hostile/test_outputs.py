@@ -279,7 +279,7 @@ def test_a_checkpoint_that_holds_something_else_is_refused_and_kept(villagers, t
 
 
 def test_a_file_that_took_the_checkpoints_place_is_not_deleted(tmp_path):
-    from selfselect.engines._checkpoint import Checkpoint
+    from selfselect.engines.checkpoint import Checkpoint
 
     path = tmp_path / "fit.ckpt"
     checkpoint = Checkpoint(path, {"a": "b"})
@@ -290,7 +290,7 @@ def test_a_file_that_took_the_checkpoints_place_is_not_deleted(tmp_path):
 
 
 def test_asking_whether_a_place_will_do_touches_nothing(tmp_path):
-    from selfselect.engines._checkpoint import check_place
+    from selfselect.engines.checkpoint import check_place
 
     check_place(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
@@ -314,7 +314,7 @@ def test_asking_whether_a_place_will_do_touches_nothing(tmp_path):
     ids=str,
 )
 def test_a_hostile_line_of_a_checkpoint_is_a_clear_error(found, tmp_path):
-    from selfselect.engines._checkpoint import Checkpoint
+    from selfselect.engines.checkpoint import Checkpoint
 
     path = tmp_path / "fit.ckpt"
     first = Checkpoint(path, {"a": "b"})

@@ -129,6 +129,29 @@ def test_what_is_no_number_is_no_covariate(villagers):
         model.predict(np.column_stack([HOURS, HOURS]))
 
 
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+@pytest.mark.parametrize(("odd", "said"), [(DAYS, "dates"), (HOURS, "durations")])
+def test_a_column_that_is_no_number_beside_one_that_is(villagers, kind, odd, said):
+    made = pytest.importorskip(kind)
+    make = made.DataFrame if kind == "polars" else made.table
+    height, y, chosen = (villagers[name].to_numpy() for name in ("height", "income", "job"))
+    table = make({"height": height, "since": odd.astype(f"{odd.dtype.kind}8[us]")})
+    model = ss.SelfSelectionRegressor()
+    with pytest.raises(DataError, match=f"'since' of X must hold numbers, but it holds {said}"):
+        model.fit(table, y, chosen=chosen)
+    model.fit(make({"height": height, "since": odd.astype(float)}), y, chosen=chosen)
+    with pytest.raises(DataError, match=f"'since' of X must hold numbers, but it holds {said}"):
+        model.predict(table)
+
+
+def test_none_among_outcomes_is_missing_too(villagers):
+    X, y = villagers[["height", "weight"]].to_numpy(), villagers["income"].astype(object)
+    for lacking in (None, float("nan")):
+        y.iloc[0] = lacking
+        with pytest.raises(ValueError, match="NaN"):
+            ss.SelfSelectionRegressor().fit(X, y.to_numpy(), chosen=villagers["job"])
+
+
 def test_dates_are_refused_by_the_estimator(villagers):
     X = villagers[["height"]].assign(born=pd.Timestamp("2020-01-01"))
     with pytest.raises(DataError, match=r"'born' of X must hold numbers, but it holds dates"):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.likelihoods._components import Components
+from selfselect.likelihoods.components import Components
 from selfselect.moments.choose import moments_of
 from selfselect.noises import Types
 

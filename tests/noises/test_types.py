@@ -12,7 +12,7 @@ import selfselect as ss
 from selfselect.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from selfselect.kernels.joint import hermite
 from selfselect.likelihoods import evaluate, row_terms
-from selfselect.likelihoods._components import Components
+from selfselect.likelihoods.components import Components
 from selfselect.noises import Independent, SharedShock, Types
 
 STEP = 1e-5

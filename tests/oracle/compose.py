@@ -119,8 +119,9 @@ def refused_pairs(pairs: list[Pair]) -> dict[str, str]:
 
 
 def _asked(spec: Spec, folder: Path) -> None:
-    """Pose a model; files are read otherwise by a fit than by `pose`, so those are fitted."""
-    ask = library.fit if spec.table in ("csv", "parquet", "dask") else library.pose
+    """Pose a model; fit it where that reads the table otherwise, or where errors are asked for."""
+    fitted = spec.table in ("csv", "parquet", "dask") or spec.errors != "observed"
+    ask = library.fit if fitted else library.pose
     ask(draw_case(spec), folder)
 
 

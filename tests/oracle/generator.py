@@ -39,8 +39,9 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "shared": ("none", "slope", "price", "all"),
     "weights": ("none", "frequency", "probability"),
     "panel": ("none", "people"),
+    "errors": ("observed", "robust", "clustered"),
     "layout": ("wide", "long"),
-    "formula": ("plain", "intercept", "categories", "transform", "own", "prices"),
+    "formula": ("plain", "intercept", "categories", "labels", "transform", "own", "prices"),
     "units": ("one", "small", "large"),
     "table": ("pandas", "polars", "arrow", "dict", "csv", "parquet", "dask"),
 }  # fmt: skip
@@ -76,6 +77,7 @@ class Spec:
     shared: str = "none"
     weights: str = "none"
     panel: str = "none"
+    errors: str = "observed"
     layout: str = "wide"
     formula: str = "plain"
     units: str = "one"
@@ -346,12 +348,12 @@ def draw_case(spec: Spec) -> Case:
             "x": rng.normal(size=n) * measure, "t": rng.uniform(0.5, 2.0, n), "z": z,
             "g": rng.choice(["u", "v", "w"], n, p=[0.5, 0.4, 0.1]),
             "base": 0.5 * rng.normal(size=n) * unit, "other": 0.5 * rng.normal(size=n) * unit,
-            "who": people,
+            "who": people, "block": people // 5,
             "fare": rng.uniform(0.0, 0.8, n) * unit, "open": rng.random(n) < 0.7,
             **{f"price_{j}": (1.0 + j) * rng.normal(size=n) for j in range(k)},
         }
     )  # fmt: skip
-    if spec.formula == "categories":
+    if spec.formula in ("categories", "labels"):
         table.loc[: min(2, n - 1), "g"] = ["u", "v", "w"][: min(3, n)]
     labels = labels_of(spec)
     terms = {label: _terms(spec, place) for place, label in enumerate(labels)}
@@ -406,6 +408,8 @@ def _terms(spec: Spec, place: int) -> list[str]:
         return ["Intercept"]
     if spec.formula == "categories":
         return ["Intercept", "x", "C(g)[T.v]", "C(g)[T.w]"]
+    if spec.formula == "labels":
+        return ["Intercept", "x", "g[T.v]", "g[T.w]"]
     if spec.formula == "transform":
         return ["Intercept", "x", "np.log(t)", "x:t"]
     if spec.formula == "prices":
@@ -417,15 +421,14 @@ def _terms(spec: Spec, place: int) -> list[str]:
 
 
 def _right_side(terms: list[str]) -> str:
-    plain = [term for term in terms if term != "Intercept" and not term.startswith("C(g)")]
-    return " + ".join([*plain, *(["C(g)"] if "C(g)[T.v]" in terms else [])]) or "1"
+    plain = [term.partition("[T.")[0] for term in terms if term != "Intercept"]
+    return " + ".join(dict.fromkeys(plain)) or "1"
 
 
 def _column(term: str, table: pd.DataFrame) -> Array:
     made: dict[str, Any] = {
         "Intercept": np.ones(len(table)),
-        "C(g)[T.v]": table["g"] == "v",
-        "C(g)[T.w]": table["g"] == "w",
+        **{f"{name}[T.{level}]": table["g"] == level for name in ("g", "C(g)") for level in "vw"},
         "np.log(t)": np.log(table["t"]),
         "x:t": table["x"] * table["t"],
     }
@@ -621,12 +624,16 @@ def _record(case: Case, latent: Array, chosen: Indices, rng: np.random.Generator
         options = options | {"outcome_between": ("low", "high")}
         options.pop("missing_outcome")
     outcome[lost] = np.nan
-    known_index, possible = chosen.copy(), case.recorded.possible & case.known["open"]
+    known_index, maybe = chosen.copy(), case.recorded.possible.copy()
     if spec.index == "unknown":
         known_index[:] = -1
     elif spec.index == "partly":
         hidden = (rng.random(n) < 0.3) & np.isfinite(outcome)
         known_index[hidden] = -1
+        if spec.layout == "wide":  # there, what is closed is left to `available`
+            maybe &= rng.random(maybe.shape) < 0.7
+            maybe[order, chosen] = True
+    case.known["maybe"], possible = maybe, maybe & case.known["open"]
     weights = np.ones(n)
     if spec.weights == "frequency":
         weights = rng.integers(0, 4, n).astype(float)[table["who"]]
@@ -679,7 +686,7 @@ def _call(case: Case) -> Case:
         options["chosen"] = "job"
         if spec.index == "partly":
             for place, label in enumerate(labels):
-                table[f"may_{label}"] = case.recorded.possible[:, place]
+                table[f"may_{label}"] = case.known["maybe"][:, place]
             options["possible"] = {label: f"may_{label}" for label in labels}
     elif not by_alternative(spec):
         options["alternatives"] = len(labels)
@@ -692,6 +699,10 @@ def _call(case: Case) -> Case:
         options["shared"] = "all"
     if spec.panel == "people":
         options["panel"] = "who"
+    if spec.errors == "robust":
+        options["_covariance"] = "robust"
+    elif spec.errors == "clustered":
+        options["cluster"] = "block"
     case = replace(case, table=table, formula=formula, options=options)
     return _as_long(case) if spec.layout == "long" else case
 

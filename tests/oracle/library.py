@@ -127,7 +127,10 @@ def cluster() -> Any:
 
 def fit(case: Case, folder: Path | None = None, **more: Any) -> Any:
     """Fit a case through its door."""
-    table, options = table_of(case, folder), options_of(case) | more
+    table, options = table_of(case, folder), options_of(case)
+    if "_covariance" in case.options:
+        options["covariance"] = case.options["_covariance"]
+    options |= more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if case.spec.door == "fit":

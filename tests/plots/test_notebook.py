@@ -13,11 +13,11 @@ import pytest
 import selfselect as ss
 from selfselect import plots
 from selfselect.inference.statistics import impossible_test
+from selfselect.plots.fit_pictures import FitPictures
 from selfselect.report.page import narrowed
 from selfselect.results.assumptions import Assumption, Assumptions
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.memberships import UnobservedTypes
-from selfselect.results.page_methods import FitPictures
 
 PNG = b"\x89PNG"
 

@@ -190,7 +190,7 @@ def test_page_rejections_and_rejects_agree_on_one_level_that_is_printed(
         TestResult("Test of noise", "as assumed", 1.0, 1, p, replications=replications)
         for p in (0.6, p_value)
     )
-    result.memory["normality"], result.memory["heteroskedasticity"] = fine, odd
+    result.answers.tests_by_draws.update(normality=fine, heteroskedasticity=odd)
     assert odd.rejects() == rejected
     assert any("CONSTANT VARIANCE" in said for said in result.rejections()) == rejected
     text = words(result.summary())

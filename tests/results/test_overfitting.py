@@ -55,7 +55,7 @@ def test_a_summary_says_that_an_alternative_may_be_one_too_many(two, overfitted)
     assert "BIC is smaller by at least" in notice
     # What one climb gains is a bound: a whole search for two finds a BIC at least as small.
     whole = ss.fit(FORMULA, two, alternatives=2)
-    assert overfitted.bic - whole.bic >= overfitted.memory["bic gain"] - 1e-6
+    assert overfitted.bic - whole.bic >= overfitted.answers.bic_gain - 1e-6
     assert not any("TOO MANY" in notice for notice in whole.summary().notices)
 
 
@@ -74,7 +74,7 @@ def test_what_bic_wants_is_not_too_many_however_rare(options):
     fit = ss.fit("y ~ a + b + c", six(5_000), alternatives=6, seed=0, solver=few, **options)
     assert fit.converged and fit.shares.min() < 0.1
     assert not any("TOO MANY" in notice for notice in fit.summary().notices)
-    assert fit.memory["bic gain"] < -10.0
+    assert fit.answers.bic_gain < -10.0
     more = ss.fit("y ~ a + b + c", six(5_000), alternatives=7, seed=0, solver=few, **options)
     (notice,) = (n for n in more.summary().notices if "TOO MANY" in n)
     assert "BIC is smaller by at least" in notice

@@ -11,9 +11,9 @@ import pytest
 import selfselect as ss
 from selfselect.results.refit import covariance_of_refit, numbered_as
 from selfselect.solvers import choose_solver
-from selfselect.solvers._order import reordered, reported_origins
 from selfselect.solvers.base import Ending, Solution, Status
 from selfselect.solvers.climb import log_likelihood
+from selfselect.solvers.order import reordered, reported_origins
 
 INTEGRATED = 1e-4
 """Three correlated noises are integrated in an order, with an error of 1e-5 in 200 rows."""

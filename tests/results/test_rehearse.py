@@ -19,7 +19,7 @@ from selfselect.inference.rehearsal import DrawnFit, Ended, rehearse_fits
 from selfselect.inference.simulation import redraw
 from selfselect.kernels.tails import stdtrit
 from selfselect.results.rehearse import _errors
-from selfselect.solvers._order import closest_order, reordered
+from selfselect.solvers.order import closest_order, reordered
 
 CLOSE = 0.3
 """Relative error of a standard deviation of 39 samples, two and a half of its own errors."""

@@ -23,7 +23,7 @@ from selfselect.samplers import (
     effective_sample_size,
     split_r_hat,
 )
-from selfselect.samplers._chains import Chains, controlled
+from selfselect.samplers.chains import Chains, controlled
 
 SAMPLERS = [
     BoxExact(), BoxExact(moments=False), EllipticalSlice(), Antithetic(), Gibbs(), Rejection(),

@@ -13,9 +13,9 @@ import selfselect as ss
 from selfselect.engines.memory import RowsInMemory
 from selfselect.likelihoods import evaluate
 from selfselect.noises.selection import BOUNDARY, NEARLY_ONE
-from selfselect.solvers._second_step import second_steps
 from selfselect.solvers.base import Ending, Status
 from selfselect.solvers.climb import Climb, Point, climb
+from selfselect.solvers.second_step import second_steps
 from selfselect.solvers.selection_search import (
     GRID,
     _best,

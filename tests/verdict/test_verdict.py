@@ -115,7 +115,7 @@ def test_a_model_that_describes_the_data_alone_is_what_the_verdict_follows(caref
     fit, before = careful
     switching = ss.switching("wage ~ x", "sector ~ x + z", shared, cluster="man")
     made = fit.verdict(("union", "other"), also={"switching, z excluded": switching})
-    fit.memory["verdict"] = before
+    fit.answers.verdict = before
     assert list(made.table.index[made.table["supported"]]) == ["switching, z excluded"]
     row = switching.treatment_effects("union", "other").table.iloc[0]
     assert row["conf_low"] < 0.1 < row["conf_high"]  # the truth
@@ -340,16 +340,16 @@ def test_a_verdict_shows_itself_and_is_a_chapter_of_the_report(careful):
     assert chapter.parts[0].text == verdict.agreed
 
 
-def test_a_report_makes_a_verdict_where_it_is_asked_to(sure, monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr("selfselect.report.write.write_report", lambda *_, **__: None)
+def test_a_report_makes_a_verdict_where_it_is_asked_to(sure, careful, monkeypatch, tmp_path):
+    asked, (_, made) = [], careful
+    monkeypatch.setattr("selfselect.report.write.write_document", lambda *_, **__: None)
     monkeypatch.setattr(ss.FitResult, "verdict", lambda _, *given, **__: asked.append(given))
-    monkeypatch.setitem(sure.memory, "verdict", None)
+    monkeypatch.setattr(sure.answers, "verdict", made)
     sure.report(tmp_path / "fit.html")
     sure.report(tmp_path / "fit.html", verdict=True)  # one was made before
     assert asked == []
     sure.report(tmp_path / "fit.html", verdict="hunting:height")
-    del sure.memory["verdict"]
+    sure.answers.verdict = None
     sure.report(tmp_path / "fit.html", verdict=True)
     assert asked == [("hunting:height",), ()]
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-
 from selfselect.bounding.along import bounds_along
-from selfselect.bounding.bounds import Bounds, BoundsAsked, beside_fit, read_asked
+from selfselect.bounding.bounds import Bounds, read_asked
 from selfselect.bounding.compute import compute_bounds
 from selfselect.bounding.targets import CellFactor, Cells, Targets, label_factor, number_factor
 from selfselect.data.build import with_column
@@ -18,17 +15,14 @@ from selfselect.data.columns import find_kind
 from selfselect.data.design import DataFacts, Design
 from selfselect.data.formulas import (
     ParsedFormula,
-    parse_formula,
     parse_formulas,
     refuse_decided_covariates,
 )
 from selfselect.data.panels import cluster_columns, learn_clusters
 from selfselect.data.plan import split_costs
-from selfselect.data.rows import Rows
 from selfselect.data.tables import column_names, to_frame
 from selfselect.engines.base import Engine
 from selfselect.engines.choose import engine_for
-from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import Independent
@@ -40,7 +34,7 @@ from selfselect.seeds import check_seed, generator
 from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from selfselect.results.fit_result import FitResult
+    pass
 
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -131,8 +125,8 @@ def bounds(
     choice = engine_for(data, engine)
     source = choice.open(data)
     parsed = _outcomes(formula, column_names(data) if source is None else source.names)
-    names, instrument = _read_names(by), _read_instrument(instrument)
-    _refuse_twice(names, instrument)
+    names, instrument = read_names(by), read_instrument(instrument)
+    refuse_twice(names, instrument)
     refuse_decided_covariates(
         parsed.values() if isinstance(parsed, dict) else [parsed], chosen=chosen
     )
@@ -148,7 +142,7 @@ def bounds(
     if source is None and not isinstance(cluster, str) and not cluster_columns(cluster, data):
         frame, cluster = with_column(to_frame(data, column_names(data)), cluster, "cluster")
         data = data if cluster is None else frame
-    numbers, labels = _kinds(data if source is None else source, every)
+    numbers, labels = kinds_of_columns(data if source is None else source, every)
     if along is not None and along not in numbers:
         raise DataError(f"The column {along!r} of along= holds no numbers. Use by={along!r}.")
     ways = (cluster,) if isinstance(cluster, str) else tuple(cluster or ())
@@ -184,8 +178,8 @@ def bounds(
         if along is not None:
             place = covariates.index(along)
             found = bounds_along(targets, rows, along, place, asked, dependence)
-            return _saying_what_lacks(found, design.facts)
-        cells = _cells(names, instrument, numbers, labels, levels, covariates, rows)
+            return saying_what_lacks(found, design.facts)
+        cells = cells_of(names, instrument, numbers, labels, levels, covariates, rows)
         found = compute_bounds(
             targets,
             rows,
@@ -194,66 +188,12 @@ def bounds(
             dependence=dependence,
             first_cluster=len(labels),
             excluded=_excluded(parsed, problem.equations.alternatives, instrument),
-            moved_by_costs=_moved(design.rows.known),
+            moved_by_costs=moved_by_costs(design.rows.known),
         )
-        return _saying_what_lacks(found, design.facts)
+        return saying_what_lacks(found, design.facts)
 
 
-@one_blas_thread()
-def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: BoundsAsked) -> Bounds:
-    """Return the bounds of a fit's rows, with what the fit says beside them."""
-    engine, problem = fit.engine_of_rows(), fit.problem
-    targets = Targets.of(problem, asked.support)
-    names, instrument = _read_names(by), _read_instrument(instrument)
-    _refuse_twice(names, instrument)
-    every = names if instrument is None else (*names, instrument)
-    own, cells, n_labels = engine, Cells(()), 0
-    if every:
-        frame = _columns_of(fit, every)
-        numbers, labels = _kinds(frame, every)
-        met, codes = learn_clusters(frame, labels)
-        rows, n_labels = engine.rows, len(labels)
-        clusters = [one.reshape(len(rows), -1) for one in (codes, rows.clusters) if one is not None]
-        recorded = replace(
-            rows,
-            covariates=frame[list(numbers)].to_numpy(dtype=np.float64),
-            clusters=np.hstack(clusters) if clusters else None,
-        )
-        # What a row says of the alternatives does not depend on its covariates.
-        own = Memory().load(problem, recorded)
-        levels = [list(one) for one in met]
-        cells = _cells(names, instrument, numbers, labels, levels, numbers, own)
-    found = compute_bounds(
-        targets,
-        own,
-        cells,
-        asked,
-        dependence=fit.dependence,
-        first_cluster=n_labels,
-        excluded=_excluded_from(fit, instrument),
-        moved_by_costs=_moved(engine.sample(1, np.random.default_rng(0)).rows.known),
-    )
-    found = beside_fit(fit, found, targets, cells, own.rows if every else None)
-    return _saying_what_lacks(found, fit.facts)
-
-
-@one_blas_thread()
-def bounds_of_rows(fit: FitResult, asked: BoundsAsked, rows: Rows) -> Bounds:
-    """Return the bounds of all rows of a fit together, with any weights, not what the fit says."""
-    engine = fit.engine_of_rows() if rows is fit.rows else Memory().load(fit.problem, rows)
-    return compute_bounds(
-        Targets.of(fit.problem, asked.support),
-        engine,
-        Cells(()),
-        asked,
-        dependence=fit.dependence,
-        first_cluster=0,
-        excluded=(),
-        moved_by_costs=False,
-    )
-
-
-def _saying_what_lacks(found: Bounds, facts: DataFacts) -> Bounds:
+def saying_what_lacks(found: Bounds, facts: DataFacts) -> Bounds:
     """Return bounds that say how many rows were left out, and why."""
     notes = []
     if facts.n_dropped:
@@ -295,20 +235,23 @@ def _formulas(parsed: ParsedFormula | dict[Any, ParsedFormula], numbers: Sequenc
     return f"{parsed.outcome} ~ {right}"
 
 
-def _read_names(by: Any) -> tuple[str, ...]:
+def read_names(by: Any) -> tuple[str, ...]:
+    """Return the names of columns that are given as one or several."""
     names = by if isinstance(by, list | tuple) else () if by is None else (by,)
     if not all(isinstance(name, str) for name in names):
         raise OptionError(f"by={by!r} must be the name of a column, or a list of names.")
     return tuple(names)
 
 
-def _read_instrument(instrument: Any) -> str | None:
+def read_instrument(instrument: Any) -> str | None:
+    """Return the name of the instrument, or say what it must be."""
     if instrument is not None and not isinstance(instrument, str):
         raise OptionError(f"instrument={instrument!r} must be the name of one column.")
     return instrument
 
 
-def _refuse_twice(names: Sequence[str], instrument: str | None) -> None:
+def refuse_twice(names: Sequence[str], instrument: str | None) -> None:
+    """Refuse a column that is given for two purposes."""
     every = [*names, instrument]
     for name in names:
         if every.count(name) > 1:
@@ -331,7 +274,7 @@ def _refuse_decided(
             )
 
 
-def _kinds(data: Any, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def kinds_of_columns(data: Any, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Say which columns hold numbers and which labels."""
     if not names:
         return (), ()
@@ -365,7 +308,7 @@ def _levels(design: Design, labels: Sequence[str]) -> list[Sequence[Any]]:
     return [list(one) for one in learn_clusters(design.table, labels)[0]]
 
 
-def _cells(
+def cells_of(
     names: Sequence[str],
     instrument: str | None,
     numbers: Sequence[str],
@@ -374,6 +317,7 @@ def _cells(
     covariates: Sequence[str],
     rows: Engine,
 ) -> Cells:
+    """Return the cells into which columns cut the rows."""
     made: dict[str, CellFactor] = {}
     for name in (*names, *((instrument,) if instrument else ())):
         used = name == instrument
@@ -401,24 +345,10 @@ def _excluded(
         next(one for key, one in by_label.items() if str(key) == str(label))
         for label in alternatives
     ]
-    return _lacking(instrument, [one.term_columns for one in in_order])
+    return excluded_outcomes(instrument, [one.term_columns for one in in_order])
 
 
-def _excluded_from(fit: FitResult, instrument: str | None) -> tuple[int, ...]:
-    """Return the alternatives of a fit in whose outcome the instrument has no part."""
-    if instrument is None:
-        return ()
-    columns = [
-        (
-            *parse_formula(text).term_columns,
-            *(t[7:-1] for t in one.terms if t.startswith("offset(")),
-        )
-        for text, one in zip(fit.facts.formulas, fit.problem.equations.each, strict=True)
-    ]
-    return _lacking(instrument, columns)
-
-
-def _lacking(instrument: str, columns: Sequence[Sequence[str]]) -> tuple[int, ...]:
+def excluded_outcomes(instrument: str, columns: Sequence[Sequence[str]]) -> tuple[int, ...]:
     """Return the places of the outcomes whose columns lack the instrument; refuse none."""
     found = tuple(place for place, own in enumerate(columns) if instrument not in own)
     if not found:
@@ -430,20 +360,6 @@ def _lacking(instrument: str, columns: Sequence[Sequence[str]]) -> tuple[int, ..
     return found
 
 
-def _moved(known: Any) -> bool:
+def moved_by_costs(known: Any) -> bool:
+    """Say whether rows have costs or choice sets of their own."""
     return known.costs is not None or known.available is not None
-
-
-def _columns_of(fit: FitResult, names: Sequence[str]) -> pd.DataFrame:
-    """Return columns of the rows of a fit, as they were given."""
-    for name in names:
-        if fit.table is None or name not in fit.table:
-            why = "its rows are not kept as a table"
-            if fit.table is not None:
-                why = f"it used the columns {', '.join(map(str, fit.table.columns))}"
-            raise OptionError(
-                f"The fit has no column {name!r}: {why}. Use selfselect.bounds(formula, data, "
-                "...), which reads any column."
-            )
-    assert fit.table is not None
-    return fit.table[list(names)]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.bounding.targets import Cells, Targets
-from selfselect.data.rows import Rows
-from selfselect.engines.base import spread_evenly
 from selfselect.errors import OptionError
-from selfselect.inference.simulation import draw_noise
 from selfselect.inference.statistics import TestResult, interval_reach
 from selfselect.kernels.tails import bdtrik, betaincinv, erfc, ndtri
 from selfselect.results.tables import Tables
@@ -22,7 +18,6 @@ from selfselect.results.tables import Tables
 if TYPE_CHECKING:
     from selfselect.plots.base import Picture
     from selfselect.report.page import Block, Page
-    from selfselect.results.fit_result import FitResult
 
 Array = NDArray[np.float64]
 
@@ -351,113 +346,3 @@ def best_of(bounds: Sequence[Bound], side: Side, tail: float, n_rows: float) -> 
         else near[0].estimate,
         sign * min(sign * one.limit(side, tail / len(near)) for one in near),
     )  # fmt: skip
-
-
-# What a fit says of the numbers that are bounded: the parametric answer, by draws.
-
-
-ROWS, DRAWS = 20_000, 200_000
-"""Rows that outcomes are drawn for, and draws in all: shares are good to a thousandth."""
-
-NOT_KNOWN = (
-    "The fit says nothing of outcomes of alternatives that some cases have no row for: what they "
-    "would be there is not known."
-)
-
-
-def beside_fit(
-    fit: FitResult, found: Bounds, targets: Targets, cells: Cells, with_cells: Rows | None
-) -> Bounds:
-    """Add what a fit says of every number, and say where it lies outside the bounds.
-
-    Parameters
-    ----------
-    fit : of the same rule.
-    found : bounds of its rows.
-    targets, cells : what they are of.
-    with_cells : the rows with the columns that tell cells apart; None where there are no cells.
-    """
-    rng = np.random.default_rng(0)
-    if with_cells is None:
-        rows = fit.engine_of_rows().sample(ROWS, rng).rows
-        code = np.zeros(len(rows), dtype=np.intp)
-    else:
-        which = np.arange(len(with_cells))
-        if len(which) > ROWS:
-            which = spread_evenly(len(with_cells), ROWS, rng)
-        rows = fit.rows.take(which)
-        code = Cells(cells.by).codes(with_cells.take(which))
-    natural = fit.problem.layout.natural(fit.solution.free)
-    times = max(1, DRAWS // len(rows))
-    every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))
-    rows = rows.copies(every, copy)
-    noise = draw_noise(fit.problem, natural, len(rows), rng)
-    latent = fit.problem.likelihood.draw_latent(natural, rows, noise, rng)
-    if rows.known.described is not None:
-        # What an alternative without a row would have brought a case is not known.
-        latent = np.where(rows.known.described, latent, np.nan)
-    values = targets.latent(latent)
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    answers: dict[tuple[Any, ...], _SortedDraws] = {}
-    for named, codes in Cells(cells.by).groups():
-        own = code[every] == codes[0]
-        for place, name in enumerate(targets.names):
-            answers[(*named, name)] = _SortedDraws.of(values[own, place], weights[own])
-    tables = {
-        what: _with_fit(getattr(found, what), found.by, answers, key)
-        for what, key in (("distribution", "at"), ("quantiles", "quantile"), ("means", None))
-    }
-    found = replace(found, **tables)  # type: ignore[arg-type]
-    if rows.known.described is not None:
-        found = replace(found, notes=(*found.notes, NOT_KNOWN))
-    out = found.outside()
-    if not len(out):
-        return found
-    named_outside = ", ".join(dict.fromkeys(out["of"]))
-    sentence = (
-        f"OUTSIDE: the fit lies outside the bounds of {named_outside}, in {len(out)} of "
-        f"{sum(map(len, tables.values()))} numbers. Either the model of outcomes and noise is "
-        "wrong, or the rule is."
-    )
-    return replace(found, warnings=(*found.warnings, sentence))
-
-
-class _SortedDraws:
-    """Draws of one number, sorted, with the share of the weight up to each; none if some lack."""
-
-    def __init__(self, values: Array, shares: Array, mean: float) -> None:
-        self.values, self.shares, self.mean = values, shares, mean
-
-    @classmethod
-    def of(cls, values: Array, weights: Array) -> _SortedDraws:
-        if not len(values) or weights.sum() <= 0 or np.isnan(values).any():
-            return cls(np.full(1, np.nan), np.full(1, np.nan), float("nan"))
-        order = np.argsort(values)
-        shares = np.cumsum(weights[order]) / weights.sum()
-        return cls(values[order], shares, float(weights @ values / weights.sum()))
-
-    def share(self, value: float) -> float:
-        if np.isnan(self.mean):
-            return float("nan")
-        place = int(np.searchsorted(self.values, value, side="right"))
-        return float(self.shares[place - 1]) if place else 0.0
-
-    def quantile(self, share: float) -> float:
-        place = int(np.searchsorted(self.shares, share))
-        return float(self.values[min(place, len(self.values) - 1)])
-
-
-def _with_fit(
-    table: pd.DataFrame,
-    by: tuple[str, ...],
-    answers: dict[tuple[Any, ...], _SortedDraws],
-    key: str | None,
-) -> pd.DataFrame:
-    said = []
-    for row in table.to_dict("records"):
-        drawn = answers[(*(row[name] for name in by), row["of"])]
-        if key is None:
-            said.append(drawn.mean)
-        else:
-            said.append(drawn.share(row[key]) if key == "at" else drawn.quantile(row[key]))
-    return table.assign(fit=said)

@@ -251,9 +251,7 @@ class LongCoding:
             return RowData(costs)
         described = self._known(places, (*self.equations.each, *self.equations.spreads))
         priced = self._known(places, self.equations.costs)
-        for j, entry in enumerate(self.known.costs):
-            if isinstance(entry, str):
-                priced[:, j] &= places.present[:, j]
+        priced &= places.present | ~np.array([isinstance(one, str) for one in self.known.costs])
         return RowData(
             costs,
             places.present,

@@ -23,12 +23,11 @@ from selfselect.effects.choice_probabilities import choice_probabilities
 from selfselect.effects.counterfactual import Counterfactual, counterfactual
 from selfselect.effects.decompose import decompose
 from selfselect.effects.gains import Gains, gains
-from selfselect.effects.heterogeneity import heterogeneity
 from selfselect.effects.marginal_effects import marginal_effects
 from selfselect.effects.mte import MarginalTreatment, mte
 from selfselect.effects.policy import Policy, policy
 from selfselect.effects.potential_outcomes import potential_outcomes
-from selfselect.effects.sorting import sorting
+from selfselect.effects.sorting import heterogeneity, sorting
 from selfselect.effects.treatment_effects import treatment_effects
 
 __all__ = [

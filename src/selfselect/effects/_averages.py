@@ -1,4 +1,4 @@
-r"""Averages over rows with their standard errors, and smooth functions of them.
+r"""Averages over rows with their standard errors, and how effects ask for them.
 
 An effect is a function of averages :math:`\bar m(\theta) = \sum_i v_i m_i(\theta) / \sum_i v_i`
 over rows with weights :math:`v_i`. Its estimate errs because :math:`\hat\theta` does, and, where
@@ -18,15 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows, refuse_beyond_memory
 from selfselect.effects._moments import (
+    AverageCells,
     Setting,
     by_first_stages,
+    cells,
     errors_of_units,
     moved_by_first_stages,
     n_cells,
@@ -34,11 +36,24 @@ from selfselect.effects._moments import (
     rows_are_repeated,
     without_negative,
 )
-from selfselect.errors import OptionError
+from selfselect.effects.base import (
+    NUMBERS,
+    TOO_LARGE,
+    Averages,
+    check_covariates_word,
+    doubts,
+    how_averaged,
+    key_name,
+    only_estimation,
+    slope_of,
+    transform,
+)
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import latent_means
 from selfselect.moments.mixed import Logarithm
 from selfselect.problem.batch import Parts
 from selfselect.progress import progress_bar
+from selfselect.results.averaged_rows import asked_logarithm, code_rows, make_profiles, sample_of
 from selfselect.threads import one_blas_thread, parallel_map
 
 if TYPE_CHECKING:
@@ -51,50 +66,6 @@ ROWS_AT_ONCE = 1_024
 """Rows of a block: its temporaries stay in cache, and there are enough to share among cores."""
 
 CENTRED_ON = 16
-COMPLEX_STEP = 1e-20
-"""Of derivatives, relative to what is moved: a share may be as small as 1e-100."""
-
-STEEPEST = 1e150
-"""Slope above which a function has no error: the variances of what it divides by are no numbers."""
-
-CANCELLED = 1e-7
-"""Part of the errors of its terms below which that of a sum is rounding: a root of precision."""
-
-ROUNDED = 1e-12
-"""Part of its terms below which a sum is rounding."""
-
-_OF_FITS: WeakKeyDictionary[FitResult, dict[tuple[str, Logarithm | None], Averages]] = (
-    WeakKeyDictionary()
-)
-"""Averages over the rows of a fit under its own rule, which many effects are made of."""
-
-
-@dataclass(frozen=True, eq=False)
-class Averages:
-    """Averages with the covariance of their errors.
-
-    Attributes
-    ----------
-    mean : (q,) averages.
-    covariance : (q, q) of their errors.
-    jacobian : (q, m) their derivatives in the reported parameters.
-    draws : (b, q) of bootstrap samples, whose percentiles are the intervals where no covariance
-        says how the averages err; none of them where they are too few for that. None elsewhere.
-    """
-
-    mean: Array
-    covariance: Array
-    jacobian: Array
-    draws: Array | None = None
-
-
-def check_covariates_word(word: str) -> None:
-    """Refuse words other than the two there are."""
-    if word not in ("sampled", "fixed"):
-        raise OptionError(
-            f"covariates={word!r} is not possible. Use 'sampled' (the rows are a sample of those "
-            "you ask about) or 'fixed' (they are all you ask about)."
-        )
 
 
 @one_blas_thread()
@@ -190,11 +161,11 @@ def average_of_fit(
     fit: FitResult, *, covariates: str, logarithm: Logarithm | None = None
 ) -> Averages:
     """Average the cells of the rows of a fit under its own rule; computed once per fit."""
-    kept, asked = _OF_FITS.setdefault(fit, {}), (covariates, logarithm)
-    if asked not in kept:
+    known, asked = fit.answers.averages, (covariates, logarithm)
+    if asked not in known:
         setting = Setting(fit.rows, fit.problem.ordered_rule, logarithm)
-        kept[asked] = average(fit, [setting], own=True, covariates=covariates)
-    return kept[asked]
+        known[asked] = average(fit, [setting], own=True, covariates=covariates)
+    return known[asked]
 
 
 def average_means(fit: FitResult, rows: Rows, *, covariates: str) -> Averages:
@@ -295,27 +266,6 @@ def joined(fit: FitResult, one: Averages, other: Averages) -> Averages:
     )
 
 
-def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
-    """Return a smooth function of averages, its covariance by the delta method.
-
-    Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
-    vector (q,) and be made of sums, products and quotients.
-    """
-    # The mean over a group that no row is expected to be in is not a number, nor is its error.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        value = np.asarray(function(averages.mean), dtype=float)
-        slope = _slope(function, averages.mean)
-        covariance = slope @ averages.covariance @ slope.T
-        jacobian = slope @ averages.jacobian
-        # What the model makes zero is a sum of terms that cancel but for rounding.
-        terms = np.abs(slope) @ np.sqrt(np.maximum(np.diag(averages.covariance), 0.0))
-        cancelled = (np.diag(covariance) < (CANCELLED * terms) ** 2) & (
-            np.abs(value) < ROUNDED * (np.abs(slope) @ np.abs(averages.mean))
-        )
-    value[cancelled], covariance[cancelled], covariance[:, cancelled] = 0.0, 0.0, 0.0
-    return Averages(value, covariance, jacobian)
-
-
 def beside_parameters(
     fit: FitResult,
     function: Callable[[Any], Any],
@@ -348,21 +298,11 @@ def beside_parameters(
             fit, lambda change: row_cells(fit, replace(setting, rows=change(rows)))
         )
         direct = np.zeros((len(rows), len(jacobian)))
-        direct[:, :size] = cells @ _slope(function, averages.mean).T
+        direct[:, :size] = cells @ slope_of(function, averages.mean).T
         covariance = _with_units(fit, covariance, direct, jacobian)
     else:
         covariance[:size, :size] = found.covariance
     return Averages(np.append(found.mean, values), covariance, jacobian)
-
-
-def _slope(function: Callable[[Any], Any], at: Array) -> Array:
-    """Return the derivatives (r, q) of a function by complex steps."""
-    sizes = COMPLEX_STEP * np.abs(at)
-    sizes[~((sizes >= np.finfo(float).tiny) & np.isfinite(sizes))] = COMPLEX_STEP
-    moved = [np.imag(function(at + 1j * step)) for step in np.diag(sizes)]
-    slope: Array = np.stack(moved, axis=-1) / sizes
-    slope[(np.abs(slope) > STEEPEST).any(axis=1)] = np.nan
-    return slope
 
 
 def variances_beside(
@@ -383,7 +323,7 @@ def variances_beside(
     else:
         averages = average(fit, [setting], own=True, covariates="sampled")
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    slope = _slope(function, averages.mean)
+    slope = slope_of(function, averages.mean)
     cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
     cells += by_first_stages(
         fit, lambda change: row_cells(fit, replace(setting, rows=change(rows)))
@@ -396,3 +336,166 @@ def variances_beside(
     moved = moved_by_first_stages(fit, -slope @ averages.jacobian)
     gap = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, left, reach, moved))
     return max(own, 0.0), max(gap, 0.0)
+
+
+# Over which unobserved types effects are averaged, where some never choose an alternative.
+
+
+WORDS = ("visiting", "all")
+
+
+def check_types_word(types: Any) -> None:
+    """Refuse a word that says nothing of types."""
+    if types not in WORDS:
+        raise OptionError(f"types={types!r} is not possible. Use 'visiting' or 'all'.")
+
+
+def visiting(
+    fit: FitResult, alternatives: Sequence[int], types: str
+) -> tuple[FitResult, tuple[str, ...]]:
+    """Return the fit with its effects averaged over types that choose the alternatives.
+
+    Where every shift is determined, nothing changes. `types` is ``"visiting"`` or ``"all"``.
+    """
+    check_types_word(types)
+    problem = fit.problem
+    noise: Any = problem.noise
+    labels = [problem.equations.alternatives[j] for j in alternatives]
+    lost = {m for m, label, _ in getattr(noise, "held_shifts", ()) if label in labels}
+    if not lost:
+        return fit, ()
+    named = " and ".join(map(repr, labels))
+    which = ", ".join(f"type {m + 1}" for m in sorted(lost))
+    which += " hardly ever chooses" if len(lost) == 1 else " hardly ever choose"
+    if types == "all":
+        said = (
+            f"UNDETERMINED: {which} one of {named}, so the data do not identify their outcomes "
+            "there. These numbers use shifts that were held fixed, and their errors ignore this."
+        )
+        everyone = tuple(range(noise.count))
+        return _averaged(fit, everyone), (said,)
+    kept = tuple(m for m in range(noise.count) if m not in lost)
+    if not kept:
+        raise UnsupportedError(
+            f"No type chooses all of {named} often enough, so the data identify no gains. "
+            "types='all' gives numbers that use shifts held fixed."
+        )
+    share = sum(noise.values(_extras(fit), problem.equations.alternatives).weights[list(kept)])
+    said = (
+        f"Over types that choose {named}, {100 * share:.0f}% of people: {which} one of them, so "
+        "the data do not identify their outcomes there. types='all' averages over everybody."
+    )
+    return _averaged(fit, kept), (said,)
+
+
+def _averaged(fit: FitResult, types: tuple[int, ...]) -> FitResult:
+    noise: Any = fit.problem.noise
+    return replace(fit, problem=replace(fit.problem, noise=replace(noise, averaged=types)))
+
+
+def _extras(fit: FitResult) -> Any:
+    layout = fit.problem.layout
+    return layout.extras_of(fit.values)[: layout.n_noise_extras]
+
+
+# Asking the model: a function of the cells, averaged over rows or at profiles.
+
+
+@dataclass(frozen=True, eq=False)
+class EffectAnswer:
+    """What was found.
+
+    Attributes
+    ----------
+    found : estimates; those of the first profile first, where there are profiles.
+    points : the profiles' values, one row each; one row without columns for an average.
+    warnings, notes : for the table.
+    """
+
+    found: Averages
+    points: pd.DataFrame
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def keys(self, **own: Sequence[Any]) -> dict[str, list[Any]]:
+        """Return the key columns: the profiles' values, then the effect's own for each."""
+        size = len(next(iter(own.values())))
+        taken = {*own, *NUMBERS}
+        repeated = {
+            key_name(str(name), taken): list(np.repeat(self.points[name], size))
+            for name in self.points
+        }
+        return repeated | {name: list(values) * len(self.points) for name, values in own.items()}
+
+
+def ask(
+    fit: FitResult,
+    function: Callable[[AverageCells], Any],
+    *,
+    data: Any = None,
+    at: Any = None,
+    covariates: str = "sampled",
+    scale: str = "model",
+    needed: Sequence[int] = (),
+) -> EffectAnswer:
+    """Evaluate a smooth function of the cells.
+
+    Parameters
+    ----------
+    fit : estimates.
+    function : from averaged cells to a vector; sums, products and quotients only.
+    data : rows to average over; None for those of the fit.
+    at : None to average; else what `make_profiles` takes.
+    covariates : ``"sampled"`` or ``"fixed"``.
+    scale : ``"model"``, or ``"level"`` where a logarithm was modelled.
+    needed : the alternatives whose covariates rows must have, whatever is open to them.
+    """
+    check_covariates_word(covariates)
+    logarithm = asked_logarithm(fit, scale)
+    k, rule = fit.problem.equations.n_alternatives, fit.problem.ordered_rule
+
+    def of_vector(vector: Any) -> Any:
+        return function(cells(vector, k))
+
+    if at is None:
+        sample = sample_of(fit, data, needed=needed)
+        if sample.own and sample.left_out is None:
+            found = average_of_fit(fit, covariates=covariates, logarithm=logarithm)
+        else:
+            settings = [Setting(sample.rows, rule, logarithm)]
+            found = average(fit, settings, own=sample.own, covariates=covariates)
+        note = how_averaged(
+            fit, len(sample.rows), covariates, own=sample.own, left_out=sample.left_out
+        )
+        return EffectAnswer(
+            transform(found, of_vector),
+            pd.DataFrame(index=range(1)),
+            (*doubts(fit, levels=logarithm is not None), *sample.warnings),
+            (note,),
+        )
+    profiles = make_profiles(fit, at, data)
+    rows = code_rows(fit, profiles.table)
+    # Values far outside of the data may have levels that overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        averages = [
+            average(
+                fit,
+                [Setting(rows.take(slice(i, i + 1)), rule, logarithm)],
+                own=False,
+                covariates="fixed",
+            )
+            for i in range(len(rows))
+        ]
+    each = [transform(one, of_vector) for one in averages]
+    overflows = logarithm is not None and not all(
+        np.isfinite(cells(one.mean, k).mean).all() for one in averages
+    )
+    jacobian = np.vstack([one.jacobian for one in each])
+    found = Averages(
+        np.concatenate([one.mean for one in each]),
+        jacobian @ fit.covariance.matrix @ jacobian.T,
+        jacobian,
+    )
+    warnings = (*doubts(fit, levels=logarithm is not None), *profiles.warnings)
+    notes = (profiles.sentence, only_estimation(fit), *((TOO_LARGE,) if overflows else ()))
+    return EffectAnswer(found, profiles.points, warnings, notes)

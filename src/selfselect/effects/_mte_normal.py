@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from selfselect.data.build import in_order_of_rows
 from selfselect.data.rows import Rows
-from selfselect.effects._ask import ask
-from selfselect.effects._averages import Averages, average, beside_parameters, transform
+from selfselect.effects._averages import ask, average, beside_parameters
 from selfselect.effects._moments import Setting, cells, n_cells
-from selfselect.effects._sample import code_rows, raw_table
+from selfselect.effects.base import Averages, transform
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.moments.choose import moments_of
+from selfselect.results.averaged_rows import code_rows, raw_table
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -21,8 +21,8 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._averages import Averages
 from selfselect.effects._mte_normal import propensity, treated_first
+from selfselect.effects.base import Averages
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.noises import Selection

@@ -16,7 +16,6 @@ from selfselect.data.equations import SCALE
 from selfselect.data.formulas import refuse_decided_costs
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.effects._averages import Averages
 from selfselect.effects._moments import (
     Setting,
     errors_of_units,
@@ -24,11 +23,11 @@ from selfselect.effects._moments import (
     rows_are_repeated,
     without_negative,
 )
-from selfselect.effects._sample import code_rows, extrapolations, raw_table
-from selfselect.effects.base import alternative_index
+from selfselect.effects.base import Averages, alternative_index
 from selfselect.errors import DataError, OptionError, RuleError, UnsupportedError
 from selfselect.moments.base import latent_means
 from selfselect.progress import progress_bar
+from selfselect.results.averaged_rows import code_rows, extrapolations, raw_table
 from selfselect.rules import as_rule, compares_scores, takes_costs
 from selfselect.rules.base import RowData
 from selfselect.seeds import check_seed

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.effects._averages import Averages, average, joined, mean_cells
+from selfselect.effects._averages import average, joined, mean_cells
 from selfselect.effects._moments import AverageCells, Setting, cells, n_cells, refuse_unsupported
 from selfselect.effects._scenario import DrawnOutcomes, Scenario, closed, simulate, with_cost
-from selfselect.effects.base import alternative_index
+from selfselect.effects.base import Averages, alternative_index
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.rules import has_bounds, rank_of
 

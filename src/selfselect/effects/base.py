@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,19 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.effects._averages import Averages
-from selfselect.errors import OptionError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import (
+    check_level,
     format_p_value,
     interval_ends,
     percentile_ends,
     percentile_p_values,
     two_sided_p_values,
 )
-from selfselect.results.predictions import asked_logarithm
+from selfselect.results.averaged_rows import asked_logarithm
 from selfselect.results.rejections import rejections
-from selfselect.results.restrictions import first_stages
-from selfselect.results.tables import check_level, counted
+from selfselect.results.tables import counted
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
@@ -55,6 +54,84 @@ ROUNDING = 1e-9
 NUMBERS = (
     "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "mc_error",
 )  # fmt: skip
+
+
+# Averages, of which effects are made, and smooth functions of them.
+
+
+COMPLEX_STEP = 1e-20
+"""Of derivatives, relative to what is moved: a share may be as small as 1e-100."""
+
+STEEPEST = 1e150
+"""Slope above which a function has no error: the variances of what it divides by are no numbers."""
+
+CANCELLED = 1e-7
+"""Part of the errors of its terms below which that of a sum is rounding: a root of precision."""
+
+ROUNDED = 1e-12
+"""Part of its terms below which a sum is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Averages with the covariance of their errors.
+
+    Attributes
+    ----------
+    mean : (q,) averages.
+    covariance : (q, q) of their errors.
+    jacobian : (q, m) their derivatives in the reported parameters.
+    draws : (b, q) of bootstrap samples, whose percentiles are the intervals where no covariance
+        says how the averages err; none of them where they are too few for that. None elsewhere.
+    """
+
+    mean: Array
+    covariance: Array
+    jacobian: Array
+    draws: Array | None = None
+
+
+def check_covariates_word(word: str) -> None:
+    """Refuse words other than the two there are."""
+    if word not in ("sampled", "fixed"):
+        raise OptionError(
+            f"covariates={word!r} is not possible. Use 'sampled' (the rows are a sample of those "
+            "you ask about) or 'fixed' (they are all you ask about)."
+        )
+
+
+def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
+    """Return a smooth function of averages, its covariance by the delta method.
+
+    Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
+    vector (q,) and be made of sums, products and quotients.
+    """
+    # The mean over a group that no row is expected to be in is not a number, nor is its error.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        value = np.asarray(function(averages.mean), dtype=float)
+        slope = slope_of(function, averages.mean)
+        covariance = slope @ averages.covariance @ slope.T
+        jacobian = slope @ averages.jacobian
+        # What the model makes zero is a sum of terms that cancel but for rounding.
+        terms = np.abs(slope) @ np.sqrt(np.maximum(np.diag(averages.covariance), 0.0))
+        cancelled = (np.diag(covariance) < (CANCELLED * terms) ** 2) & (
+            np.abs(value) < ROUNDED * (np.abs(slope) @ np.abs(averages.mean))
+        )
+    value[cancelled], covariance[cancelled], covariance[:, cancelled] = 0.0, 0.0, 0.0
+    return Averages(value, covariance, jacobian)
+
+
+def slope_of(function: Callable[[Any], Any], at: Array) -> Array:
+    """Return the derivatives (r, q) of a function by complex steps."""
+    sizes = COMPLEX_STEP * np.abs(at)
+    sizes[~((sizes >= np.finfo(float).tiny) & np.isfinite(sizes))] = COMPLEX_STEP
+    moved = [np.imag(function(at + 1j * step)) for step in np.diag(sizes)]
+    slope: Array = np.stack(moved, axis=-1) / sizes
+    slope[(np.abs(slope) > STEEPEST).any(axis=1)] = np.nan
+    return slope
+
+
+# Effects as tables.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -278,7 +355,7 @@ def how_averaged(
     }[covariates]
     said = f"Averages over {which}; {errors} ({fit.covariance.description})."
     carried = own and getattr(fit, "carried", None) is not None
-    if covariates == "sampled" and first_stages(fit) and not carried:
+    if covariates == "sampled" and getattr(fit.coding, "first_stages", None) and not carried:
         said += " The residuals of first stages are taken as given."
     return said
 
@@ -322,3 +399,17 @@ def alternative_index(fit: HasProblem, label: Any) -> int:
     near = get_close_matches(str(label), texts, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise OptionError(f"There is no alternative {label!r}; there are {', '.join(texts)}.{hint}")
+
+
+def refuse_undetermined(fit: FitResult, what: str, *, choices: bool = False) -> None:
+    """Refuse what needs outcomes of types in alternatives that they hardly ever choose.
+
+    `choices` says whether it also needs what they would choose if things were different.
+    """
+    noise: Any = fit.problem.noise
+    held = noise.undetermined()
+    if held is not None and (noise.held_shifts or choices):
+        raise UnsupportedError(
+            f"{what} needs the outcomes and choices of everybody in every alternative. {held} Use "
+            "treatment_effects or potential_outcomes, which average over types that choose both."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from selfselect.effects._ask import ask
+from selfselect.effects._averages import ask
 from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.options import Covariates

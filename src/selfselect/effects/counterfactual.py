@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from selfselect.effects._ask import refuse_undetermined
-from selfselect.effects._averages import check_covariates_word, transform
 from selfselect.effects._moments import Setting, refuse_selection
-from selfselect.effects._sample import sample_of
 from selfselect.effects._scenario import build_scenario
 from selfselect.effects._states import (
     Reading,
@@ -28,16 +25,19 @@ from selfselect.effects.base import (
     PER_CENT,
     EffectTable,
     alternative_index,
+    check_covariates_word,
     doubts,
     effect_table,
     how_averaged,
     key_name,
     outcome_name,
+    refuse_undetermined,
+    transform,
 )
 from selfselect.errors import OptionError
 from selfselect.moments.mixed import Logarithm
 from selfselect.options import Covariates, Scale
-from selfselect.results.predictions import asked_logarithm
+from selfselect.results.averaged_rows import asked_logarithm, sample_of
 from selfselect.rules import direction_of
 from selfselect.visible import on_one_line
 

@@ -8,14 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._ask import ask, refuse_undetermined
-from selfselect.effects._averages import Averages, variances_beside
+from selfselect.effects._averages import ask, variances_beside
 from selfselect.effects._moments import AverageCells, cells
-from selfselect.effects._sample import sample_of
-from selfselect.effects.base import EffectTable, alternative_index, effect_table
+from selfselect.effects.base import (
+    Averages,
+    EffectTable,
+    alternative_index,
+    effect_table,
+    refuse_undetermined,
+)
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
 from selfselect.options import Covariates
+from selfselect.results.averaged_rows import sample_of
 from selfselect.results.tables import counted
 
 if TYPE_CHECKING:

@@ -10,16 +10,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.effects._ask import refuse_undetermined
-from selfselect.effects._averages import check_covariates_word
 from selfselect.effects._moments import Setting, refuse_selection
-from selfselect.effects._sample import sample_of
 from selfselect.effects._scenario import DrawnOutcomes, draw, n_repeats, simulate
-from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
+from selfselect.effects.base import (
+    EffectTable,
+    check_covariates_word,
+    doubts,
+    effect_table,
+    how_averaged,
+    refuse_undetermined,
+)
 from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
 from selfselect.options import Covariates
+from selfselect.results.averaged_rows import sample_of
 from selfselect.results.tables import Tables
 from selfselect.seeds import generator
 

@@ -15,9 +15,24 @@ from selfselect.data.columns import plain_label
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
-from selfselect.effects._averages import Averages, average, check_covariates_word, transform
+from selfselect.effects._averages import average
 from selfselect.effects._moments import Setting, cells
-from selfselect.effects._sample import (
+from selfselect.effects.base import (
+    NUMBERS,
+    Averages,
+    EffectTable,
+    check_covariates_word,
+    doubts,
+    effect_table,
+    how_averaged,
+    key_name,
+    outcome_name,
+    transform,
+)
+from selfselect.errors import DataError, OptionError
+from selfselect.options import Covariates, Scale
+from selfselect.results.averaged_rows import (
+    asked_logarithm,
     code_rows,
     counted_table,
     extrapolations,
@@ -26,18 +41,6 @@ from selfselect.effects._sample import (
     raw_table,
     refuse_lacking,
 )
-from selfselect.effects.base import (
-    NUMBERS,
-    EffectTable,
-    doubts,
-    effect_table,
-    how_averaged,
-    key_name,
-    outcome_name,
-)
-from selfselect.errors import DataError, OptionError
-from selfselect.options import Covariates, Scale
-from selfselect.results.predictions import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -13,7 +13,6 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._averages import Averages, check_covariates_word
 from selfselect.effects._mte_normal import (
     NormalCurve,
     Support,
@@ -22,11 +21,17 @@ from selfselect.effects._mte_normal import (
     propensity,
     treated_first,
 )
-from selfselect.effects._sample import refuse_lacking, sample_of
-from selfselect.effects.base import EffectTable, doubts, effect_table
+from selfselect.effects.base import (
+    Averages,
+    EffectTable,
+    check_covariates_word,
+    doubts,
+    effect_table,
+)
 from selfselect.effects.treatment_effects import treatment_effects
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.options import Covariates
+from selfselect.results.averaged_rows import refuse_lacking, sample_of
 from selfselect.results.tables import Tables
 from selfselect.seeds import check_seed
 

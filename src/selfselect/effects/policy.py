@@ -10,11 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._ask import refuse_undetermined
-from selfselect.effects._averages import average, row_cells, transform
+from selfselect.effects._averages import average, row_cells
 from selfselect.effects._moments import Setting, cells, n_cells, refuse_selection
-from selfselect.effects._sample import sample_of
-from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
+from selfselect.effects.base import (
+    EffectTable,
+    doubts,
+    effect_table,
+    how_averaged,
+    refuse_undetermined,
+    transform,
+)
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
 from selfselect.moments.base import latent_means
@@ -22,6 +27,7 @@ from selfselect.moments.choose import moments_of
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.options import Covariates
 from selfselect.problem.parameters import is_of_scale
+from selfselect.results.averaged_rows import sample_of
 from selfselect.results.predictions import errors_of_rows
 from selfselect.results.tables import Tables
 from selfselect.rules import Maximum, RowData, direction_of

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask, visiting
+from selfselect.effects._averages import ask, visiting
 from selfselect.effects._moments import AverageCells
 from selfselect.effects.base import EffectTable, effect_table, key_name, outcome_name
 from selfselect.options import Covariates, Scale
-from selfselect.results.predictions import asked_logarithm
+from selfselect.results.averaged_rows import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.effects._ask import ask, visiting
-from selfselect.effects._averages import average_means, transform
+from selfselect.effects._averages import ask, average_means, visiting
 from selfselect.effects._moments import AverageCells
-from selfselect.effects._sample import sample_of
 from selfselect.effects.base import (
     NOTHING_LEFT,
     PER_CENT,
@@ -19,9 +17,11 @@ from selfselect.effects.base import (
     alternative_index,
     effect_table,
     outcome_name,
+    transform,
 )
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.options import Covariates, Scale
+from selfselect.results.averaged_rows import sample_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from selfselect.data.coding import FormulaCoding
 from selfselect.data.rows import Rows
-from selfselect.effects._sample import code_rows, is_category, make_profiles, raw_columns, raw_table
 from selfselect.errors import OptionError
+from selfselect.results.averaged_rows import (
+    code_rows,
+    is_category,
+    make_profiles,
+    raw_columns,
+    raw_table,
+)
 from selfselect.visible import left_to_right
 
 if TYPE_CHECKING:

@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.long import LongCoding
-from selfselect.effects._sample import raw_table
 from selfselect.errors import OptionError, ReportError, UnsupportedError
 from selfselect.explore.controls import coded_numbers, make_controls, sample_rows
-from selfselect.inference.statistics import interval_reach
+from selfselect.inference.statistics import check_level, interval_reach
 from selfselect.kernels.largest import nodes_wanted
 from selfselect.kernels.tails import CENTRE, GAP
 from selfselect.problem.problem import Problem
 from selfselect.report.document import headline, listed, nothing_to_warn_of, notices, render_page
+from selfselect.results.averaged_rows import raw_table
 from selfselect.results.refit import covariance_of_refit
 from selfselect.results.sensitivity import fits_along
 from selfselect.results.streaming import as_path, refuse_target, write_whole
-from selfselect.results.tables import check_level
 from selfselect.rules import direction_of
 from selfselect.solvers.continuation import Continuation
 from selfselect.visible import left_to_right
@@ -161,7 +160,7 @@ MOST_REFITTED = 20_000
 SUBSIDY_STEPS = 40
 
 
-def write_page(
+def explore(
     fit: FitResult,
     path: str | Path,
     data: Any = None,
@@ -170,7 +169,39 @@ def write_page(
     rows: int | None = None,
     correlations: Sequence[float] | None = None,
 ) -> None:
-    """Compose the page of a fit and write it; the file appears whole or not at all."""
+    """Write an interactive page of predictions and effects, with sliders.
+
+    Sliders and menus set covariates; the page shows chances, mean outcomes and their
+    differences with intervals, what a subsidy, a tax or closing an alternative does to shares,
+    means and who moves, the doubts about the fit, and the calls that give the same numbers.
+    It is one file that needs no network.
+
+    The page supports normal noise, independent or correlated between two alternatives, and
+    rules by which the largest or the smallest outcome is observed; other fits raise an error
+    with the reason.
+
+    Parameters
+    ----------
+    path : of the file; one that is there is replaced.
+    data : rows that the page averages over and takes means of; None for those of the fit.
+    level : of all intervals.
+    rows : how many rows the page may hold; None for as many as a browser averages quickly.
+    correlations : where the noises of two alternatives are correlated, assumed correlations at
+        which the model is fitted again; None for a few, where there are not too many rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> with TemporaryDirectory() as folder:
+    ...     page = Path(folder) / "village.html"
+    ...     result.explore(page)
+    ...     page.stat().st_size < 1_000_000
+    True
+    """
     target = as_path(path)
     try:
         refuse_target(target)

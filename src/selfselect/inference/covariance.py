@@ -14,8 +14,8 @@ from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines._checkpoint import once
 from selfselect.engines.base import Engine, times_drawn
+from selfselect.engines.checkpoint import once
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.dependence import (
     UNEQUAL,
@@ -29,8 +29,8 @@ from selfselect.inference.dependence import (
 from selfselect.inference.sandwich import cluster_meat, make_positive, row_meat, row_products
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.solvers.base import Solution, Solver
+from selfselect.solvers.order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
 
 Array = NDArray[np.float64]

@@ -23,13 +23,13 @@ from selfselect.inference.simulation import redraw
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers import as_solved
-from selfselect.solvers._order import (
+from selfselect.solvers.base import Solution, Solver
+from selfselect.solvers.order import (
     closest_order,
     groups_alike,
     match_alternatives,
     reordered,
 )
-from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
 Array = NDArray[np.float64]

@@ -64,7 +64,7 @@ from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers import choose_solver
-from selfselect.solvers._order import groups_alike, match_alternatives
+from selfselect.solvers.order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
 
 Array = NDArray[np.float64]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.errors import OptionError
 from selfselect.kernels.tails import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
 
 Array = NDArray[np.float64]
@@ -237,6 +239,12 @@ def percentile_p_values(draws: Array) -> Array:
     b, below, above = len(draws), (draws <= 0.0).sum(axis=0), (draws >= 0.0).sum(axis=0)
     found = np.minimum(2.0 * (1.0 + np.minimum(below, above)) / (b + 1.0), 1.0)
     return np.where((b > 0) & np.isfinite(draws).all(axis=0), found, np.nan)
+
+
+def check_level(level: float) -> None:
+    """Refuse what is no confidence level."""
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
 
 
 def interval_reach(level: float, df: float = float("inf")) -> float:

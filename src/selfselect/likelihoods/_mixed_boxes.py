@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from selfselect.kernels.known_index import BoxTerms
 from selfselect.kernels.mixture import grouped_sum
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._components import TypesAt
+from selfselect.likelihoods.components import TypesAt
 from selfselect.problem.batch import Batch
 
 Array = NDArray[np.float64]

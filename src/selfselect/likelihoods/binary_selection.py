@@ -171,11 +171,7 @@ class _Rows:
 
 def _read(problem: Problem, batch: Batch) -> _Rows:
     """Return the rows of a batch in internal units; made once for each batch."""
-    key = ("binary", id(problem.equations), id(problem.units))
-    if key not in batch.memory:
-        batch.memory[key] = (_split(problem, batch.rows), problem.equations, problem.units)
-    made: _Rows = batch.memory[key][0]
-    return made
+    return batch.read(problem, _split)
 
 
 def _split(problem: Problem, rows: Rows) -> _Rows:

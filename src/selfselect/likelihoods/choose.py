@@ -16,7 +16,7 @@ from selfselect.rules import has_bounds
 def choose_likelihood(problem: Problem) -> Likelihood:
     """Return the likelihood of a problem, or refuse one that has none."""
     noise, rule, rank = problem.noise, problem.ordered_rule, problem.rank
-    known = problem.index == "known"
+    known, boxes = problem.index == "known", has_bounds(rule)
     of_selection = (
         noise.selected,
         bool(getattr(problem.rule, "selects", False)),
@@ -43,7 +43,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
 
         return SelectionLikelihood(problem)
     if noise.mixed or (problem.grouped and noise.grouped):
-        if not has_bounds(rule) or rank is not None:
+        if not boxes or rank is not None:
             raise UnsupportedError(
                 f"{type(noise).__name__} needs a rule with `bounds`, not {problem.rule.name}: "
                 "noise that a person's rows share is implemented only where explaining sets are "
@@ -89,7 +89,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
 
         return RankedLikelihood(problem)
     if joint:
-        if not has_bounds(rule):
+        if not boxes:
             raise UnsupportedError(
                 f"{type(problem.rule).__name__} offers no `bounds`, which dependent noise, "
                 "estimated costs and incomplete rows need. Give the rule a `bounds` method; a "
@@ -103,7 +103,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
         from selfselect.likelihoods.unknown import Unknown
 
         return Unknown(problem)
-    if correlation is not None or not has_bounds(rule):
+    if correlation is not None or not boxes:
         if moving:
             raise UnsupportedError(
                 f"{type(problem.rule).__name__} offers no `bounds`, which scales that move with "
@@ -120,7 +120,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             return Polyhedra(problem)
         from selfselect.likelihoods.sampled import Sampled
 
-        return Sampled(problem)
+        return Sampled(problem, boxes)
     if noise.family is not None and problem.layout.n_noise_extras:
         from selfselect.likelihoods.shaped import ShapedBoxes
 

@@ -18,14 +18,6 @@ from selfselect.kernels.fused_unknown import JointSums, sum_joint, sum_unknown_s
 from selfselect.kernels.joint import ORDERS
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._atoms import cost_values
-from selfselect.likelihoods._pieces import (
-    AtomPiece,
-    hermite_of,
-    kernel_extras,
-    noise_covariance,
-    pieces_of,
-    residuals_of,
-)
 from selfselect.likelihoods.base import (
     Likelihood,
     RowTerms,
@@ -36,6 +28,14 @@ from selfselect.likelihoods.base import (
     why_not_recorded_alike,
 )
 from selfselect.likelihoods.boxes import padding_of, placed, row_arguments
+from selfselect.likelihoods.pieces import (
+    AtomPiece,
+    hermite_of,
+    kernel_extras,
+    noise_covariance,
+    pieces_of,
+    residuals_of,
+)
 from selfselect.likelihoods.shaped import parameters_of
 from selfselect.noises.shapes.base import Inner
 from selfselect.problem.batch import (

@@ -18,10 +18,10 @@ from selfselect.kernels.joint import ORDERS, hermite_values
 from selfselect.kernels.mixture import grouped_sum, mix_groups
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._atoms import cost_values
-from selfselect.likelihoods._components import Components, Shocks, ShocksAt, TypesAt
 from selfselect.likelihoods._mixed_boxes import BoxTypes
 from selfselect.likelihoods.base import Likelihood, RowTerms, draw_rows, latent_outcomes
 from selfselect.likelihoods.boxes import Boxes, padding_of, row_arguments
+from selfselect.likelihoods.components import Components, Shocks, ShocksAt, TypesAt
 from selfselect.problem.batch import Batch, Evaluation, Observation
 from selfselect.problem.problem import Problem
 

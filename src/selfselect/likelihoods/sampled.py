@@ -21,8 +21,8 @@ from selfselect.plain import archived
 from selfselect.problem.batch import Batch, Evaluation, Observation, observe_inside
 from selfselect.problem.problem import Problem
 from selfselect.samplers import EllipticalSlice
-from selfselect.samplers._chains import Chains, controlled
 from selfselect.samplers.base import Target
+from selfselect.samplers.chains import Chains, controlled
 
 Array = NDArray[np.float64]
 
@@ -62,6 +62,8 @@ def batch_stream(seed: int, batch: Batch) -> Generator:
 class Sampled(Likelihood):
     """Known index, convex explaining sets that are not boxes, or noise of known correlation."""
 
+    boxes: bool
+
     convex_sets: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
@@ -70,7 +72,7 @@ class Sampled(Likelihood):
         return True
 
     def observe(self, rows: Rows) -> Observation:
-        return observe_inside(rows, self.problem.equations.n_alternatives)
+        return observe_inside(rows, self.problem.equations.n_alternatives, self.boxes)
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         del natural, batch, curvature

@@ -126,17 +126,14 @@ def join_rows(problem: Problem, batch: Batch, *, guessed: bool = False) -> Joine
 
     With `guessed`, outcomes between limits are as if they had been observed in the middle.
     """
-    guessed = guessed and problem.partial
-    key = (id(problem.equations), id(problem.units), guessed)
-    if key not in batch.memory:
-        rows = batch.rows
-        if guessed and rows.outcome is not None:
-            outcome = guess_outcomes(rows.outcome, rows.between)
-            rows = replace(rows, outcome=outcome, between=None)
-        # The equations are kept as well, so that no others can have their number.
-        batch.memory[key] = (_join(problem, rows), problem.equations, problem.units)
-    made: JoinedRows = batch.memory[key][0]
-    return made
+    return batch.read(problem, _join_guessed if guessed and problem.partial else _join)
+
+
+def _join_guessed(problem: Problem, rows: Rows) -> JoinedRows:
+    if rows.outcome is not None:
+        outcome = guess_outcomes(rows.outcome, rows.between)
+        rows = replace(rows, outcome=outcome, between=None)
+    return _join(problem, rows)
 
 
 def _join(problem: Problem, rows: Rows) -> JoinedRows:

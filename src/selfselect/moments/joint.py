@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels.known_index import MAYBE
 from selfselect.kernels.orthants import log_bivariate_cdf
-from selfselect.likelihoods._pieces import noise_covariance, pieces_of, residuals_of
+from selfselect.likelihoods.pieces import noise_covariance, pieces_of, residuals_of
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.likelihoods._components import Components, TypesAt
+from selfselect.likelihoods.components import Components, TypesAt
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,

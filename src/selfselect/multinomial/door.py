@@ -202,7 +202,7 @@ def _kind(covariance: Any, dependence: Dependence) -> str | Bootstrap:
 
 
 def save(fit: MultinomialResult, path: str | Path) -> None:
-    """Write a fit; the file appears whole or not at all."""
+    """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
     write_content(lambda: _content(fit), path)
 
 

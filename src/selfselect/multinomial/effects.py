@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._averages import Averages, check_covariates_word, transform
-from selfselect.effects.base import EffectTable, effect_table, how_averaged, key_name
+from selfselect.effects.base import (
+    Averages,
+    EffectTable,
+    check_covariates_word,
+    effect_table,
+    how_averaged,
+    key_name,
+    transform,
+)
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.multinomial.pages import near_collinearity
-from selfselect.multinomial.result import NO_OTHERS, refuse_unidentified
+from selfselect.multinomial.result import NO_OTHERS, refuse_level_scale, refuse_unidentified
 from selfselect.multinomial.two_steps import expect, summed
+from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -103,9 +111,27 @@ def _used(fit: MultinomialResult) -> Any:
 
 
 def treatment_effects(
-    fit: MultinomialResult, to: Any, versus: Any, data: Any, *, level: float, covariates: str
+    fit: MultinomialResult,
+    to: Any,
+    versus: Any,
+    data: Any = None,
+    *,
+    level: float = 0.95,
+    covariates: Covariates = "sampled",
+    scale: Scale = "model",
 ) -> EffectTable:
-    """Return ATE, ATT and ATU; see `MultinomialResult.treatment_effects`."""
+    """Return ATE, ATT and ATU of `to` instead of `versus`, as far as they are identified.
+
+    Dahl's correction leaves levels open, so there are none; Lee's says nothing of noise where
+    another alternative is chosen, so there is ATE alone.
+
+    Parameters
+    ----------
+    to, versus : labels of two alternatives.
+    data, level, covariates : see `selfselect.effects`.
+    scale : ``"model"``; two steps do not determine means of a logged outcome's level.
+    """
+    refuse_level_scale(scale)
     correction, k = fit.model.correction, len(fit.alternatives)
     refuse_unidentified(correction, others=False)
     a, b = _position(fit, to), _position(fit, versus)
@@ -137,9 +163,21 @@ def treatment_effects(
 
 
 def potential_outcomes(
-    fit: MultinomialResult, data: Any, *, level: float, covariates: str
+    fit: MultinomialResult,
+    data: Any = None,
+    *,
+    level: float = 0.95,
+    covariates: Covariates = "sampled",
+    scale: Scale = "model",
 ) -> EffectTable:
-    """Return mean outcomes by group; see `MultinomialResult.potential_outcomes`."""
+    """Return the mean of every outcome, among all and among those who choose each alternative.
+
+    Parameters
+    ----------
+    data, level, covariates : see `selfselect.effects`.
+    scale : ``"model"``; two steps do not determine means of a logged outcome's level.
+    """
+    refuse_level_scale(scale)
     correction, labels = fit.model.correction, fit.alternatives
     refuse_unidentified(correction, others=False)
     k = len(labels)

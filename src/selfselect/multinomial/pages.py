@@ -17,7 +17,7 @@ from selfselect.errors import (
     UnsupportedError,
     without_warnings,
 )
-from selfselect.inference.statistics import p_value_in_words
+from selfselect.inference.statistics import check_level, p_value_in_words
 from selfselect.multinomial.two_steps import choice_label, recorded_rows
 from selfselect.report.chapters import reproduction
 from selfselect.report.document import (
@@ -49,7 +49,7 @@ from selfselect.report.page_parts import (
 )
 from selfselect.report.summary import comparison_blocks
 from selfselect.report.write import shown_effect
-from selfselect.results.tables import check_level, labels_index
+from selfselect.results.tables import labels_index
 
 if TYPE_CHECKING:
     from selfselect.data.equations import Equation

@@ -23,23 +23,28 @@ from selfselect.errors import (
 )
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.statistics import TestResult, interval_ends
+from selfselect.inference.statistics import TestResult, check_level, interval_ends
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.two_steps import Model, TwoStepEstimate, choice_label, expect
 from selfselect.options import Intervals, Scale
 from selfselect.problem.parameters import Reported
+from selfselect.report.comparison import Comparison
+from selfselect.results.averaged_rows import check_scale
 from selfselect.results.estimates import Estimates
-from selfselect.results.page_methods import Comparison
-from selfselect.results.predictions import check_scale, errors_of_rows, say_lacking, with_intervals
-from selfselect.results.tables import check_level
+from selfselect.results.late import LateModule
+from selfselect.results.predictions import errors_of_rows, say_lacking, with_intervals
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
-    from selfselect.effects.base import EffectTable
+    import selfselect.multinomial.door as door_module
+    import selfselect.multinomial.effects as effects_module
     from selfselect.inference.profile import Surface
     from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
+else:
+    door_module = LateModule("selfselect.multinomial.door")
+    effects_module = LateModule("selfselect.multinomial.effects")
 
 Array = NDArray[np.float64]
 
@@ -378,51 +383,9 @@ class MultinomialResult(Estimates):
         """
         return predict(self, data, kind, scale, level)
 
-    def potential_outcomes(
-        self,
-        data: Any = None,
-        *,
-        level: float = 0.95,
-        covariates: str = "sampled",
-        scale: Scale = "model",
-    ) -> EffectTable:
-        """Return the mean of every outcome, among all and among those who choose each alternative.
+    potential_outcomes = effects_module.potential_outcomes
 
-        Parameters
-        ----------
-        data, level, covariates : see `selfselect.effects`.
-        scale : ``"model"``; two steps do not determine means of a logged outcome's level.
-        """
-        from selfselect.multinomial.effects import potential_outcomes
-
-        refuse_level_scale(scale)
-        return potential_outcomes(self, data, level=level, covariates=covariates)
-
-    def treatment_effects(
-        self,
-        to: Any,
-        versus: Any,
-        data: Any = None,
-        *,
-        level: float = 0.95,
-        covariates: str = "sampled",
-        scale: Scale = "model",
-    ) -> EffectTable:
-        """Return ATE, ATT and ATU of `to` instead of `versus`, as far as they are identified.
-
-        Dahl's correction leaves levels open, so there are none; Lee's says nothing of noise where
-        another alternative is chosen, so there is ATE alone.
-
-        Parameters
-        ----------
-        to, versus : labels of two alternatives.
-        data, level, covariates : see `selfselect.effects`.
-        scale : ``"model"``; two steps do not determine means of a logged outcome's level.
-        """
-        from selfselect.multinomial.effects import treatment_effects
-
-        refuse_level_scale(scale)
-        return treatment_effects(self, to, versus, data, level=level, covariates=covariates)
+    treatment_effects = effects_module.treatment_effects
 
     def compare(self, roy: FitResult | None = None) -> Comparison:
         """Put least squares beside the corrected estimates, and a Roy fit of the same data.
@@ -450,11 +413,7 @@ class MultinomialResult(Estimates):
 
         return explain(self, data, level=level)
 
-    def save(self, path: str | Path) -> None:
-        """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
-        from selfselect.multinomial.door import save
-
-        save(self, path)
+    save = door_module.save
 
     def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
         """Write summary, effects and assumptions into one HTML file to send to a colleague.

@@ -14,9 +14,9 @@ from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
-from selfselect.effects._sample import is_category as is_category_of
-from selfselect.effects._sample import typical_value
 from selfselect.errors import MissingDependencyError, OptionError
+from selfselect.results.averaged_rows import is_category as is_category_of
+from selfselect.results.averaged_rows import typical_value
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:

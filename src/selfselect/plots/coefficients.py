@@ -10,7 +10,7 @@ import pandas as pd
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import interval_reach
+from selfselect.inference.statistics import check_level, interval_reach
 from selfselect.plots.base import (
     CORRECTED,
     FAINT,
@@ -24,7 +24,6 @@ from selfselect.plots.base import (
     records,
     short,
 )
-from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,11 @@ from selfselect.kernels.known_index import (
 )
 from selfselect.plain import archived
 from selfselect.rules.base import HasBounds, Label
+
+if TYPE_CHECKING:
+    from selfselect.data.equations import Equations
+    from selfselect.problem.problem import Problem
+    from selfselect.problem.units import Units
 
 Array = NDArray[np.float64]
 
@@ -212,12 +217,21 @@ def observe_ranked(rows: Rows, n_alternatives: int) -> Observation:
     return Observation(status, rows.outcome[:, None])
 
 
-def observe_inside(rows: Rows, n_alternatives: int) -> Observation:
-    """Turn choices by a general rule into an observation: the others explain it together."""
+def observe_inside(rows: Rows, n_alternatives: int, boxes: bool = False) -> Observation:
+    """Turn choices by a general rule into an observation: the others explain it together.
+
+    `boxes` says that an outcome of an alternative that is not open has no part in the choice.
+    """
     assert rows.outcome is not None and rows.chosen is not None
     status = np.full((len(rows), n_alternatives), INSIDE, dtype=np.int8)
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
+    lacks = None if boxes or rows.known.described is None else ~rows.known.described.all(axis=1)
+    if lacks is not None and ((status[lacks] == INSIDE).sum(axis=1) > 1).any():
+        raise RuleError(
+            "A rule without `bounds` may weigh every outcome, and cases without a row for an "
+            "alternative do not say its covariates. Give them that row, or leave them out."
+        )
     status[np.arange(len(rows)), rows.chosen] = OBSERVED
     return Observation(status, rows.outcome[:, None])
 
@@ -244,6 +258,22 @@ def _refuse_impossible(
 
 Backend = Literal["numpy", "fused", "joint"]
 
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAsRead:
+    """The rows of a batch as a function of a likelihood reads them, of equations in units."""
+
+    read: Callable[[Problem, Rows], Any]
+    equations: Equations
+    units: Units
+    rows: Any
+
+    def is_of(self, problem: Problem) -> bool:
+        """Say whether a problem has these equations and units."""
+        return self.equations is problem.equations and self.units is problem.units
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -262,9 +292,18 @@ class Batch:
         return len(self.rows)
 
     @cached_property
-    def memory(self) -> dict[Any, Any]:
-        """What was made of these rows once, for passes to come."""
-        return {}
+    def readings(self) -> list[RowsAsRead]:
+        """What likelihoods made of these rows, for passes to come."""
+        return []
+
+    def read(self, problem: Problem, read: Callable[[Problem, Rows], Read]) -> Read:
+        """Return what a likelihood makes of these rows; made once for equations and units."""
+        for known in self.readings:
+            if known.read is read and known.is_of(problem):
+                return known.rows
+        rows = read(problem, self.rows)
+        self.readings.append(RowsAsRead(read, problem.equations, problem.units, rows))
+        return rows
 
     def take(self, which: slice | NDArray[np.intp]) -> Batch:
         """Keep the rows `which`; a slice makes views, not copies."""

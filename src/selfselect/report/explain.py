@@ -13,16 +13,15 @@ from selfselect.data.equations import INTERCEPT
 from selfselect.effects.base import MODEL_REJECTED, EffectTable
 from selfselect.effects.treatment_effects import average_effect
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.inference.statistics import p_value_in_words
+from selfselect.inference.statistics import check_level, p_value_in_words
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import SCALE
 from selfselect.report.document import Paragraph, Section, listed, pairs_compared, selected
 from selfselect.report.page import Page
+from selfselect.results.averaged_rows import asked_logarithm
 from selfselect.results.overfitting import hardly_distinct, too_many
-from selfselect.results.page_methods import VERDICT
-from selfselect.results.predictions import asked_logarithm
 from selfselect.results.rejections import assumptions_tested, rejections, what_to_try
-from selfselect.results.tables import DIFFERENCE, check_level
+from selfselect.results.tables import DIFFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,13 +91,32 @@ class Explanation:
 
 
 def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explanation:
-    """Say what a fit says. Arguments are those of `FitResult.explain`."""
+    """Explain the fit in a few sentences: the answer, the assumptions, and what to try.
+
+    The sentences give effects for every pair of alternatives, with intervals, in per cent if
+    the outcome is a logarithm. Rejected assumptions come first. If a `verdict` was made, it is
+    quoted.
+
+    Parameters
+    ----------
+    data : a table to average effects over; None for the rows of the fit, which a fit loaded
+        from a file does not have.
+    level : of all intervals.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> "hunting instead of fishing" in result.explain().sentences[0]
+    True
+    """
     check_level(level)
     equations = fit.problem.equations
     answer, warnings = _answer(fit, data, level)
     in_doubt = bool(rejections(fit)) or not fit.converged
     beside = beside_least_squares(fit.compare().table, in_doubt=in_doubt)
-    made = fit.memory.get(VERDICT)
+    made = fit.answers.verdict
     quoted = () if made is None else (made.quotation(),)
     answers = (*answer, *beside, _assumptions(fit), *quoted)
     alarms = dict.fromkeys((*_alarms(fit), *warnings))
@@ -108,7 +126,7 @@ def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explana
 
 def verdict_chapter(fit: FitResult) -> Section | None:
     """Return the verdict that was made of a fit as a chapter of a report; None without one."""
-    made = fit.memory.get(VERDICT)
+    made = fit.answers.verdict
     if made is None:
         return None
     said = (Paragraph(one) for one in (*made.sentences, *made.left_out))

@@ -131,16 +131,14 @@ LAST = (MILLS, "correction", SCALE, CORRELATION)
 """How terms that are no covariates begin: they stand below all of those."""
 
 
-def side_by_side(fit: Estimates, equations: tuple[Any, ...], *, stars: bool = False) -> Page:
+def side_by_side(fit: Estimates, *, stars: bool = False) -> Page:
     """Compose a page with one column per equation, standard errors below the estimates.
 
     Parameters
     ----------
-    fit : estimates.
-    equations : labels of those that have a column; what belongs to none of them has one together.
-    stars : whether estimates carry stars.
+    stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
     """
-    table = fit.tidy()
+    table, equations = fit.tidy(), fit.equation_labels
     entries: dict[str, dict[Any, tuple[str, str]]] = {}
     row: Any
     for row in table.itertuples(index=False):

@@ -34,6 +34,7 @@ from selfselect.results.rejections import rejections
 from selfselect.results.restrictions import exclusions, say_first_stages
 from selfselect.results.tables import DIFFERENCE
 from selfselect.solvers.base import Status, is_fragile, same_optimum, starts_at_best
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -42,10 +43,23 @@ if TYPE_CHECKING:
 # The summary of a fit: what was assumed, what was found, and what to doubt first.
 
 
-def summarise(
-    fit: FitResult, level: float = 0.95, intervals: Intervals = "wald", *, stars: bool = False
+def summary(
+    fit: FitResult, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
 ) -> Page:
-    """Compose the summary page of a fit."""
+    """Return the summary of the fit, which prints as text and is shown as HTML in notebooks.
+
+    Parameters
+    ----------
+    level : of the intervals.
+    intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+    stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
+    """
+    compose = _selection_page if fit.problem.noise.selected else _page
+    with one_blas_thread():
+        return compose(fit, level, intervals, stars)
+
+
+def _page(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> Page:
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
@@ -300,10 +314,7 @@ TITLES = {
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 
-def summarise_selection(
-    fit: FitResult, level: float = 0.95, intervals: Intervals = "wald", *, stars: bool = False
-) -> Page:
-    """Compose the summary page."""
+def _selection_page(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> Page:
     model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
     if fit.problem.noise.scale == "common":
         model = "treatment"

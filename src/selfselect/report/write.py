@@ -12,6 +12,7 @@ import pandas as pd
 from selfselect import plots
 from selfselect.effects.marginal_effects import columns_that_move
 from selfselect.errors import ReportError, SelfSelectError, SelfSelectWarning, without_warnings
+from selfselect.inference.statistics import check_level
 from selfselect.plots.base import columns_of
 from selfselect.report.chapters import (
     MOST_COVARIATES,
@@ -45,7 +46,7 @@ from selfselect.report.document import (
 from selfselect.report.explain import MOST_ALTERNATIVES, explain, said_in_per_cent, verdict_chapter
 from selfselect.report.page import Block
 from selfselect.results.streaming import as_path, refuse_target, write_whole
-from selfselect.results.tables import check_level
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.effects import EffectTable
@@ -283,11 +284,33 @@ def _without_repeats(parts: list[Part]) -> list[Part]:
 # The full report of a fit, written to one file.
 
 
-def write_report(
-    fit: FitResult, path: str | Path, *, level: float = 0.95, command: str | None = None
+def report(
+    fit: FitResult,
+    path: str | Path,
+    *,
+    level: float = 0.95,
+    verdict: Any = False,
+    command: str | None = None,
 ) -> None:
-    """Compose the report of a fit and write it; the file appears whole or not at all."""
-    write_document(lambda: compose(fit, level, command), path, level=level)
+    """Write everything about the fit into one HTML file to send to a colleague.
+
+    The file needs no network and no other file. Where it cannot be written, the fit is
+    unharmed.
+
+    Parameters
+    ----------
+    path : of the file; one that is there is replaced.
+    level : of all intervals.
+    verdict : True to make a `verdict`, which fits more models, and show it; or its question.
+        One that was made before is shown in any case.
+    command : the shell command that made the fit, shown as it is, if there was one.
+    """
+    if verdict is True and fit.answers.verdict is None:
+        fit.verdict(level=level)
+    elif not isinstance(verdict, bool):
+        fit.verdict(verdict, level=level)
+    with one_blas_thread():
+        write_document(lambda: compose(fit, level, command), path, level=level)
 
 
 def write_document(make: Callable[[], Document], path: str | Path, *, level: float) -> None:

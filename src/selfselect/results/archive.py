@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -37,12 +37,20 @@ from selfselect.problem.units import Units
 from selfselect.results._archive_checks import check_coder, check_equations, check_fit
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.fit_result import FitResult, SavedAnswers
+from selfselect.results.late import LateModule
 from selfselect.results.naive import Naive
 from selfselect.results.overfitting import too_many
-from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import tests_of_noise
 from selfselect.results.streaming import as_path, write_whole
 from selfselect.solvers.base import Ending, Solution, StartRecord, Status, TraceEntry
+
+if TYPE_CHECKING:
+    import selfselect.multinomial.door as multinomial_module
+    import selfselect.verdict.verdict as verdict_module
+else:
+    multinomial_module = LateModule("selfselect.multinomial.door")
+    verdict_module = LateModule("selfselect.verdict.verdict")
+
 
 # How rows are coded, in saved fits: what coders learnt, and formulas that are read again.
 
@@ -238,7 +246,10 @@ archived("solution", 2)(Solution)
 
 
 def save(fit: FitResult, path: str | Path) -> None:
-    """Write a fit; the file appears whole or not at all."""
+    """Save as versioned JSON, without the rows; `selfselect.load` reads it back.
+
+    A verdict that was made is saved too, without the fits of its other models.
+    """
     _refuse_code(fit)
 
     def content() -> dict[str, Any]:
@@ -387,20 +398,14 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "covariance": to_plain(fit.covariance),
         "kept": to_plain(_kept(fit)),
     }
-    if fit.memory.get(VERDICT) is not None:
-        # Imported here and where it is read: few fits have one, and its room is behind this one.
-        from selfselect.verdict import saved_verdict
-
-        content["verdict"] = to_plain(saved_verdict(fit))
+    if fit.answers.verdict is not None:
+        content["verdict"] = verdict_module.saved_verdict(fit)
     return content
 
 
 def _rebuild(content: dict[str, Any]) -> FitResult:
     if content.get("model") == "multinomial":
-        # Imported here: few fits are such, and their room is behind this one.
-        from selfselect.multinomial.door import rebuild
-
-        found: Any = rebuild(content)
+        found: Any = multinomial_module.rebuild(content)
         return cast("FitResult", found)
     problem = from_plain(content["problem"], Problem)
     # Long data, and equations with transforms of their own, have covariates of their own.
@@ -420,7 +425,5 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     )
     check_fit(fit, kept)
     if "verdict" in content:
-        from selfselect.verdict import SavedVerdict, restore_verdict
-
-        restore_verdict(fit, from_plain(content["verdict"], SavedVerdict))
+        verdict_module.restore_verdict(fit, content["verdict"])
     return fit

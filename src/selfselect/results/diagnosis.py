@@ -81,7 +81,33 @@ class Diagnosis:
         return Page("Diagnosis", worry, (), (), fine).to_html()
 
 
-def diagnose(evidence: Evidence) -> Diagnosis:
+def diagnose(fit: FitResult) -> Diagnosis:
+    """Report in plain sentences what the data determine well, and what they do not.
+
+    The last sentences list the assumptions on the noise that were not tested, with the reason.
+    """
+    from selfselect.results.rejections import untested
+
+    if fit.kept:
+        return fit.kept.diagnosis
+    notes = (Finding("note", sentence) for sentence in untested(fit))
+    if fit.answers.findings is None:
+        fit.answers.findings = _find(fit)
+    return Diagnosis((*fit.answers.findings, *notes))
+
+
+def _find(fit: FitResult) -> tuple[Finding, ...]:
+    """Look at the rows, and where there may be other optima at the likelihood's curvature."""
+    problem = fit.problem
+    look = _look_at_selection if problem.noise.selected else _look_at_rows
+    findings = look(fit.evidence)
+    # Where one optimum is all there is, the likelihood is close to quadratic.
+    if problem.likelihood.concave or problem.index == "unknown":
+        return findings
+    return (*findings, *look_at_curvature(fit))
+
+
+def _look_at_rows(evidence: Evidence) -> tuple[Finding, ...]:
     """Look at shares, overlap, collinearity and the mass of the explaining sets."""
     problem, engine, natural = evidence.problem, evidence.engine, evidence.natural
     information, sums = evidence.solution.information, evidence.observed
@@ -107,13 +133,13 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         findings.append(_certainty(problem, engine, natural))
     elif problem.likelihood.convex_sets:
         findings.append(_mass(problem, engine, natural))
-    return Diagnosis(tuple(findings))
+    return tuple(findings)
 
 
-def diagnose_selection(evidence: Evidence) -> Diagnosis:
+def _look_at_selection(evidence: Evidence) -> tuple[Finding, ...]:
     """Look at counts, and at what tells selection from an outcome's own covariates."""
     # Imported here: few fits have a selection equation, and all should start quickly.
-    from selfselect.solvers._second_step import second_steps
+    from selfselect.solvers.second_step import second_steps
     from selfselect.solvers.selection_search import selection_places
 
     problem, engine, solution = evidence.problem, evidence.engine, evidence.solution
@@ -136,7 +162,7 @@ def diagnose_selection(evidence: Evidence) -> Diagnosis:
         findings.append(Finding(verdict, f"{sentence}."))
     if np.isfinite(information).all():
         findings.append(_information(information))
-    return Diagnosis(tuple(findings))
+    return tuple(findings)
 
 
 def _share(

@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.statistics import TestResult
+from selfselect.inference.statistics import TestResult, check_level
 from selfselect.options import Intervals
 from selfselect.problem.parameters import flat_names
 from selfselect.results.hypotheses import wald_test
-from selfselect.results.tables import (
-    check_level,
-    coefficient_table,
-    labelled_matrix,
-    labelled_series,
-)
+from selfselect.results.late import LateModule
+from selfselect.results.tables import coefficient_table, labelled_matrix, labelled_series
 
 if TYPE_CHECKING:
-    from selfselect.effects.base import EffectTable
+    import selfselect.effects.lincom as lincom_module
     from selfselect.inference.profile import Interval, Surface
+    from selfselect.report import page_parts as pages
     from selfselect.report.page import Page
+else:
+    pages = LateModule("selfselect.report.page_parts")
+    lincom_module = LateModule("selfselect.effects.lincom")
 
 
 # Hooks by which the `maketables` package prints our fits beside others', without either import.
@@ -322,16 +322,7 @@ class Estimates(MaketablesHooks):
         roots = signed_roots(surface, errors.to_numpy(), AWAY)
         return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
 
-    def side_by_side(self, *, stars: bool = False) -> Page:
-        """Compose a page with one column per equation, standard errors below the estimates.
-
-        Parameters
-        ----------
-        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
-        """
-        from selfselect.report.page_parts import side_by_side
-
-        return side_by_side(self, self.equation_labels, stars=stars)
+    side_by_side = pages.side_by_side
 
     def to_latex(self, *, stars: bool = False) -> str:
         """Write all equations side by side in one LaTeX table (booktabs); see `side_by_side`.
@@ -358,49 +349,6 @@ class Estimates(MaketablesHooks):
         """
         return wald_test(self.values, self.covariance, self.names, hypothesis)
 
-    def lincom(self, *expressions: str, level: float = 0.95) -> EffectTable:
-        """Return linear combinations of parameters with standard errors and intervals.
+    lincom = lincom_module.lincom
 
-        Parameters
-        ----------
-        expressions : such as ``"hunting:height - fishing:height"``, parameters as in `names`. Each
-            text may hold several, separated by commas.
-        level : of the intervals.
-
-        Examples
-        --------
-        >>> import selfselect as ss
-        >>> villagers = ss.simulators.village(500, seed=1).data
-        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
-        >>> made = result.lincom("hunting:height - fishing:height", "10*hunting:weight").table
-        >>> made["expression"].tolist()
-        ['hunting:height - fishing:height', '10*hunting:weight']
-        """
-        from selfselect.results.expressions import combine
-
-        return combine(self, expressions, level=level, linear=True)
-
-    def nlcom(self, *expressions: str, level: float = 0.95) -> EffectTable:
-        """Return functions of parameters with standard errors and intervals by the delta method.
-
-        Derivatives are exact. Intervals are symmetric; if the function is strongly curved within
-        them, a more linear one, such as the logarithm of a ratio, has better intervals.
-
-        Parameters
-        ----------
-        expressions : such as ``"exp(hunting:height) / fishing:height"``, of parameters as in
-            `names`, numbers, ``+ - * / ^``, parentheses, and exp, log, sqrt, tanh, abs. Each text
-            may hold several, separated by commas.
-        level : of the intervals.
-
-        Examples
-        --------
-        >>> import selfselect as ss
-        >>> villagers = ss.simulators.village(500, seed=1).data
-        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
-        >>> len(result.nlcom("hunting:height / fishing:height, log(hunting:scale)").table)
-        2
-        """
-        from selfselect.results.expressions import combine
-
-        return combine(self, expressions, level=level, linear=False)
+    nlcom = lincom_module.nlcom

@@ -1,21 +1,17 @@
-"""Combinations of parameters: read from text, with derivatives, and estimated."""
+"""Expressions of parameters: read from text, with derivatives."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-
-if TYPE_CHECKING:
-    from selfselect.effects.base import EffectTable
-    from selfselect.results.estimates import Estimates
 
 Array = NDArray[np.float64]
 
@@ -309,92 +305,3 @@ def _applied(name: str, inner: Expression) -> Expression:
     function, derivative = FUNCTIONS[name]
     slope = derivative(np.float64(inner.value)) * inner.slope if inner.degree else inner.slope
     return Expression(float(function(np.float64(inner.value))), slope, 2 if inner.degree else 0)
-
-
-# Combinations of parameters with standard errors, by the delta method.
-
-
-ROUNDING = 1e-12
-"""Size of a variance below zero that is rounding, as a share of what its terms could add up to."""
-
-
-def combine(
-    fit: Estimates, expressions: Sequence[str], *, level: float, linear: bool
-) -> EffectTable:
-    """Return estimates, standard errors and intervals of expressions of the parameters.
-
-    Parameters
-    ----------
-    fit : estimates and their covariance.
-    expressions : each text may hold several, separated by commas.
-    level : of the intervals.
-    linear : whether to refuse what is not linear in the parameters.
-    """
-    from selfselect.effects._averages import Averages
-    from selfselect.effects.base import effect_table
-
-    found = _read(fit, expressions, linear)
-    slopes = np.array([one.slope for one in found])
-    covariance = slopes @ fit.covariance.matrix @ slopes.T
-    unknown = slopes[:, list(fit.covariance.missing)].any(axis=1)
-    covariance[unknown, :] = np.nan
-    covariance[:, unknown] = np.nan
-    negative = _negative(covariance, slopes, fit)
-    covariance[negative, :] = np.nan
-    covariance[:, negative] = np.nan
-    notes = [f"Standard errors by the delta method ({fit.covariance.description})."]
-    if negative.any():
-        notes.append("There is no standard error where the covariance gives a negative variance.")
-    if unknown.any():
-        names = [fit.names[i] for i in fit.covariance.missing if slopes[:, i].any()]
-        notes.append(f"There is no standard error where {', '.join(names)} has none.")
-    warnings = [] if fit.converged else [f"NOT CONVERGED. {fit.status} Do not use these numbers."]
-    if not np.isfinite(fit.covariance.matrix).all():
-        warnings.append("NO STANDARD ERRORS: the fit has no covariance of its estimates.")
-    return effect_table(
-        f"{'Linear combinations' if linear else 'Functions'} of parameters",
-        {"expression": [one.text for one in found]},
-        Averages(np.array([one.value for one in found]), covariance, slopes),
-        level=level,
-        df=fit.covariance.df,
-        warnings=warnings,
-        notes=notes,
-        tested=True,
-    )
-
-
-def _negative(covariance: Array, slopes: Array, fit: Estimates) -> NDArray[np.bool_]:
-    """Say which combinations have a variance below zero by more than rounding."""
-    errors = np.sqrt(np.maximum(np.diag(fit.covariance.matrix), 0.0))
-    found: NDArray[np.bool_] = np.diag(covariance) < -ROUNDING * (np.abs(slopes) @ errors) ** 2
-    return found
-
-
-def _read(fit: Estimates, expressions: Sequence[str], linear: bool) -> list[Expression]:
-    for text in expressions:
-        if not isinstance(text, str):
-            raise OptionError(
-                f"An expression is text, such as 'alternative:term - alternative:term', not "
-                f"{text!r}. Give several as several arguments."
-            )
-    found = [one for text in expressions for one in read_expressions(text, fit.names, fit.values)]
-    if not found:
-        raise OptionError(
-            f"There is no expression. Write parameters as alternative:term: {', '.join(fit.names)}."
-        )
-    for one in found:
-        if one.is_equation:
-            raise OptionError(
-                f"{one.text!r} is a hypothesis, since it has an '='. Test it with wald_test, or "
-                "write the difference of its sides."
-            )
-        if linear and one.degree > 1:
-            raise OptionError(
-                f"The expression {one.text!r} is not linear in the parameters. Use nlcom."
-            )
-        if not one.has_error:
-            raise OptionError(
-                f"The expression {one.text!r} or its derivative is not a finite number at the "
-                "estimates, or too large to be squared, so it has no standard error there."
-            )
-    return found

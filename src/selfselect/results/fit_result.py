@@ -20,20 +20,87 @@ from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
-from selfselect.results.diagnosis import Diagnosis
-from selfselect.results.effect_methods import EffectMethods, PredictionMethods
+from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.estimates import Estimates
-from selfselect.results.memberships import expected_shares
+from selfselect.results.late import LateModule
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
-from selfselect.results.page_methods import PageMethods
 from selfselect.results.tables import labelled_series, naive_table
-from selfselect.results.trust_methods import AssumptionMethods, TrustMethods
 from selfselect.solvers.base import Solution
 from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
+    import selfselect.effects.choice_probabilities as choice_probabilities_module
+    import selfselect.effects.counterfactual as counterfactual_module
+    import selfselect.effects.decompose as decompose_module
+    import selfselect.effects.gains as gains_module
+    import selfselect.effects.marginal_effects as marginal_effects_module
+    import selfselect.effects.mte as mte_module
+    import selfselect.effects.policy as policy_module
+    import selfselect.effects.potential_outcomes as potential_outcomes_module
+    import selfselect.effects.sorting as sorting_module
+    import selfselect.effects.treatment_effects as treatment_effects_module
+    import selfselect.verdict.verdict as verdict_module
+    from selfselect.bounding import of_fit as bounds_module
+    from selfselect.effects.base import Averages
+    from selfselect.explore import write as explore_module
+    from selfselect.inference.evidence import Evidence
     from selfselect.inference.profile import Surface
-
+    from selfselect.inference.simulation import Subject
+    from selfselect.inference.specification import MomentDraws
+    from selfselect.moments.mixed import Logarithm
+    from selfselect.plots import fit_pictures as plot_module
+    from selfselect.plots.fit_pictures import FitPictures
+    from selfselect.report import comparison as compare_module
+    from selfselect.report import explain as explain_module
+    from selfselect.report import summary as summary_module
+    from selfselect.report import write as report_module
+    from selfselect.results import (
+        archive,
+        diagnosis,
+        hypotheses,
+        memberships,
+        overfitting,
+        predictions,
+        streaming,
+        tables,
+    )
+    from selfselect.results import rehearse as rehearse_module
+    from selfselect.results import rejections as rejections_module
+    from selfselect.results import restrictions as restrictions_module
+    from selfselect.results import sensitivity as sensitivity_module
+    from selfselect.results.departures import Departures
+    from selfselect.verdict import Verdict
+else:
+    choice_probabilities_module = LateModule("selfselect.effects.choice_probabilities")
+    counterfactual_module = LateModule("selfselect.effects.counterfactual")
+    decompose_module = LateModule("selfselect.effects.decompose")
+    gains_module = LateModule("selfselect.effects.gains")
+    marginal_effects_module = LateModule("selfselect.effects.marginal_effects")
+    mte_module = LateModule("selfselect.effects.mte")
+    policy_module = LateModule("selfselect.effects.policy")
+    potential_outcomes_module = LateModule("selfselect.effects.potential_outcomes")
+    sorting_module = LateModule("selfselect.effects.sorting")
+    treatment_effects_module = LateModule("selfselect.effects.treatment_effects")
+    plot_module = LateModule("selfselect.plots.fit_pictures")
+    verdict_module = LateModule("selfselect.verdict.verdict")
+    bounds_module = LateModule("selfselect.bounding.of_fit")
+    explore_module = LateModule("selfselect.explore.write")
+    compare_module = LateModule("selfselect.report.comparison")
+    report_module = LateModule("selfselect.report.write")
+    summary_module = LateModule("selfselect.report.summary")
+    explain_module = LateModule("selfselect.report.explain")
+    archive = LateModule("selfselect.results.archive")
+    diagnosis = LateModule("selfselect.results.diagnosis")
+    hypotheses = LateModule("selfselect.results.hypotheses")
+    memberships = LateModule("selfselect.results.memberships")
+    overfitting = LateModule("selfselect.results.overfitting")
+    predictions = LateModule("selfselect.results.predictions")
+    rehearse_module = LateModule("selfselect.results.rehearse")
+    rejections_module = LateModule("selfselect.results.rejections")
+    restrictions_module = LateModule("selfselect.results.restrictions")
+    sensitivity_module = LateModule("selfselect.results.sensitivity")
+    streaming = LateModule("selfselect.results.streaming")
+    tables = LateModule("selfselect.results.tables")
 
 MOST_NAMED = 8
 """Alternatives that are named in one line."""
@@ -52,10 +119,41 @@ class SavedAnswers:
     too_many: tuple[str, ...] | None = None
 
 
+@dataclass(eq=False)
+class Answers:
+    """What was computed for a fit, kept until it is asked for again.
+
+    Attributes
+    ----------
+    independence : the test of independence that costs least.
+    findings : what the data determine well and what not.
+    quick_tests : asymptotic tests of the noise.
+    draws : samples for tests of the noise, by their number and seed.
+    tests_by_draws : tests of the noise that pages show instead of the asymptotic ones.
+    common_scale : the test that one scale is enough.
+    departures : what the residuals' noise does to the slopes, or why that is not known.
+    one_fewer : the test of one alternative or type fewer.
+    bic_gain : by how much BIC falls with one fewer; nan where that is not known.
+    averages : over the rows of the fit under its own rule, which many effects are made of: about
+        which population, and of which logarithm's levels.
+    verdict : the last one that was made.
+    """
+
+    independence: TestResult | None = None
+    findings: tuple[Finding, ...] | None = None
+    quick_tests: dict[Subject, TestResult] | None = None
+    draws: dict[tuple[int, int | None], MomentDraws] = field(default_factory=dict)
+    tests_by_draws: dict[Subject, TestResult] = field(default_factory=dict)
+    common_scale: TestResult | None = None
+    departures: Departures | str | None = None
+    one_fewer: TestResult | None = None
+    bic_gain: float | None = None
+    averages: dict[tuple[str, Logarithm | None], Averages] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult(
-    PageMethods, AssumptionMethods, PredictionMethods, EffectMethods, TrustMethods, Estimates
-):
+class FitResult(Estimates):
     """A fitted model.
 
     Attributes
@@ -195,7 +293,9 @@ class FitResult(
             found = np.array(self.facts.counts)
             values = found / (self.nobs if len(found) == 1 else found.sum())
         else:
-            values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
+            values = memberships.expected_shares(
+                self.problem, self.engine_of_rows(), self.solution.free
+            )
         return pd.Series(values, index=index, name="share")
 
     @property
@@ -276,9 +376,16 @@ class FitResult(
         return Dependence(self.cluster_sizes, facts.cluster, facts.weights_kind, by_person)
 
     @cached_property
-    def memory(self) -> dict[Any, Any]:
-        """Results of bootstrap tests, for summaries; the verdict, for `explain` and reports."""
-        return {}
+    def evidence(self) -> Evidence:
+        """What the rows say against the assumptions on the noise, and of their covariates."""
+        from selfselect.inference.evidence import Evidence
+
+        return Evidence(self.problem, self.engine_of_rows(), self.solution, self.dependence)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What was computed for this fit, for pages and later calls."""
+        return Answers()
 
     # rows
 
@@ -300,6 +407,60 @@ class FitResult(
     def rows(self) -> Rows:
         """The rows of the fit, coded as numbers."""
         return self.engine_of_rows().rows
+
+    # what can be asked: functions elsewhere
+
+    predict = predictions.predict
+    simulate = predictions.simulate
+    write_predictions = streaming.write_predictions
+    write_responsibilities = streaming.write_responsibilities
+    responsibilities = memberships.responsibilities
+    types = memberships.types
+
+    potential_outcomes = potential_outcomes_module.potential_outcomes
+    choice_probabilities = choice_probabilities_module.choice_probabilities
+    marginal_effects = marginal_effects_module.marginal_effects
+    treatment_effects = treatment_effects_module.treatment_effects
+    mte = mte_module.mte
+    heterogeneity = sorting_module.heterogeneity
+    decompose = decompose_module.decompose
+    sorting = sorting_module.sorting
+    gains = gains_module.gains
+    counterfactual = counterfactual_module.counterfactual
+    policy = policy_module.policy
+
+    independence_test = rejections_module.independence_test
+    lr_test = hypotheses.lr_test
+    normality_test = rejections_module.normality_test
+    heteroskedasticity_test = rejections_module.heteroskedasticity_test
+    rejections = rejections_module.rejections
+    departures = rejections_module.departures
+    diagnose = diagnosis.diagnose
+    exclusions = restrictions_module.exclusions
+    restrictions = restrictions_module.restrictions
+    exogeneity_test = restrictions_module.exogeneity_test
+    with_residuals = restrictions_module.with_residuals
+    overfitted_test = overfitting.overfitted_test
+    sensitivity = sensitivity_module.sensitivity
+    rehearse = rehearse_module.rehearse
+    bounds = bounds_module.bounds
+    verdict = verdict_module.verdict
+
+    glance = tables.glance
+    compare = compare_module.compare
+    summary = summary_module.summary
+    explain = explain_module.explain
+    report = report_module.report
+    explore = explore_module.explore
+    save = archive.save
+
+    @property
+    def plot(self) -> FitPictures:
+        """The pictures of the fit, such as ``fit.plot.coefficients()``."""
+        return plot_module.FitPictures(self)
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_html()
 
     def __repr__(self) -> str:
         every = list(map(str, self.problem.equations.alternatives))

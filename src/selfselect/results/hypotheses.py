@@ -10,17 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import SCALE
-from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import (
-    LR,
-    SCORE,
-    WALD,
-    compare_noises,
     no_shock_test,
-    selection_ratio_test,
     tests_no_shock,
-    wald_test_of_selection,
 )
 from selfselect.inference.statistics import (
     TestResult,
@@ -29,12 +22,8 @@ from selfselect.inference.statistics import (
     wald_statistic_test,
 )
 from selfselect.noises.correlated import CORRELATION
-from selfselect.noises.selection import MILLS
-from selfselect.problem.problem import Problem
 from selfselect.results.expressions import linear_restrictions
-from selfselect.results.refit import covariance_of_refit
 from selfselect.rules import direction_of, picks
-from selfselect.solvers.base import Solution, Solver
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -179,15 +168,21 @@ def _gaps(
     return gap, slopes
 
 
-def lr_test(one: FitResult, other: FitResult) -> TestResult:
-    """Test the smaller of two nested fits of the same rows against the larger."""
+def lr_test(fit: FitResult, other: Any) -> TestResult:
+    """Test two nested fits of the same rows against each other by their likelihood ratio.
+
+    With clusters, robust standard errors or probability weights use `wald_test` instead. A fit
+    of `selfselect.switching` nests the Roy model, which is `selfselect.fit` with two
+    alternatives and ``rule="max"`` or ``"min"``, with or without estimated costs.
+    `restrictions` has these tests on one page.
+    """
     name = "Likelihood-ratio test"
     if not hasattr(other, "problem"):
         return impossible_test(name, f"{type(other).__name__} is not a fit of selfselect")
-    small, large = sorted((one, other), key=lambda fit: fit.n_parameters)
-    if one.problem.noise.selected != other.problem.noise.selected:
+    small, large = sorted((fit, other), key=lambda each: each.n_parameters)
+    if fit.problem.noise.selected != other.problem.noise.selected:
         # A Roy model inside a switching regression, whichever has more parameters.
-        small, large = sorted((one, other), key=lambda fit: fit.problem.noise.selected)
+        small, large = sorted((fit, other), key=lambda each: each.problem.noise.selected)
     reason = _not_comparable(small, large)
     if reason is not None:
         return impossible_test(name, reason)
@@ -202,47 +197,6 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
         return no_shock_test(name, large.problem, max(statistic, 0.0), df)
     null = f"the restrictions of the smaller model ({df})"
     return chi_square_test(name, max(statistic, 0.0), df, null)
-
-
-def other_independence_test(fit: FitResult, kind: str) -> TestResult:
-    """Test independence across alternatives in a way that needs another fit of the same rows."""
-    names = {"score": SCORE, "wald": WALD, "lr": LR}
-    if kind not in names:
-        raise OptionError(f"There is no test {kind!r} of independence. Use 'score', 'wald', 'lr'.")
-    if kind == "score":
-        return impossible_test(
-            SCORE, "it is made at zero correlation, from a fit with independent noise"
-        )
-    doubt = why_no_likelihood_ratio(fit) if kind == "lr" else None
-    if doubt is not None:
-        return impossible_test(names[kind], f"{doubt}; use kind='wald'")
-
-    def covariance_of(problem: Problem, solution: Solution, solver: Solver) -> Array:
-        return covariance_of_refit(fit, problem, solution, solver).matrix
-
-    return compare_noises(fit.problem, fit.engine_of_rows(), fit.solution, kind, covariance_of)
-
-
-def selection_independence_test(fit: FitResult, kind: str | None = None) -> TestResult:
-    """Test that the noise of no outcome is correlated with that of the selection.
-
-    `kind` is ``"lr"`` or ``"wald"``; None takes the former where ratios are chi-square.
-    """
-    if kind not in (None, "lr", "wald"):
-        raise OptionError(
-            f"There is no test {kind!r} of independence of a selection. Use 'lr' or 'wald'."
-        )
-    doubt = why_no_likelihood_ratio(fit)
-    if fit.method != "ml":
-        doubt = "two-step estimates do not maximise a likelihood"
-    elif doubt is None and not fit.converged:
-        return impossible_test("Test of independence", "the fit did not converge")
-    if kind == "lr" and doubt is not None:
-        return impossible_test("Test of independence", f"{doubt}; use kind='wald'")
-    if kind != "wald" and doubt is None:
-        return selection_ratio_test(fit.llf, fit.llf_independent, len(fit.correlations))
-    term = MILLS if fit.method == "two-step" else CORRELATION
-    return wald_test_of_selection(fit.reported, fit.covariance.shown, term, fit.covariance.df)
 
 
 def why_no_likelihood_ratio(fit: Any) -> str | None:

@@ -29,8 +29,13 @@ Array = NDArray[np.float64]
 # The chosen alternative, where it was not recorded: probabilities per row, and shares.
 
 
-def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
-    """Return the probability (n, k) that each alternative was the chosen one."""
+def responsibilities(fit: FitResult, data: Any = None) -> pd.DataFrame:
+    """Return, per row, the probability that each alternative was the chosen one.
+
+    Parameters
+    ----------
+    data : a table with covariates and outcome; None for the rows of the fit.
+    """
     problem = fit.problem
     if problem.index == "known" and not (fit.facts.n_undecided and data is None):
         raise OptionError(
@@ -112,8 +117,8 @@ class UnobservedTypes(Tables):
         return self.to_page().to_html()
 
 
-def unobserved_types(fit: FitResult) -> UnobservedTypes:
-    """Describe the types of a fit, and say who has which."""
+def types(fit: FitResult) -> UnobservedTypes:
+    """Describe the unobserved types of a fit with `noises.Types`, and who has which."""
     problem = fit.problem
     noise: Any = problem.noise
     if not noise.mixed:

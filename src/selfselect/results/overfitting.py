@@ -17,7 +17,7 @@ from selfselect.errors import DataError, RuleError, SelfSelectError, Unsupported
 from selfselect.inference.rehearsal import check_draws, map_draws
 from selfselect.inference.simulation import redraw, why_no_redraw, write_out
 from selfselect.inference.statistics import TestResult, p_value_in_words, samples_to_reject
-from selfselect.likelihoods._components import Components
+from selfselect.likelihoods.components import Components
 from selfselect.noises.types import type_label
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import fit_naive
@@ -59,9 +59,28 @@ QUICK = 20_000
 
 
 def overfitted_test(
-    fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
+    fit: FitResult,
+    replications: int = 99,
+    *,
+    solver: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
 ) -> TestResult:
-    """Test one alternative or type fewer. Arguments are those of `FitResult.overfitted_test`."""
+    """Test one type fewer, or one alternative fewer if choices were not recorded.
+
+    The likelihood ratio does not have a chi-square distribution here. Samples are drawn from
+    the fit with one fewer (in a panel, by person), and both models are fitted to each from
+    scratch; the p-value is the rank of the data's ratio among theirs. Later summaries show it,
+    unless an earlier call had more samples.
+    A fit with one alternative is least squares, and one with one type has independent noise.
+
+    Parameters
+    ----------
+    replications : how many samples, 19 at least; each is searched twice.
+    solver : by which both numbers are fitted; None for the one that such fits are given.
+    seed : of the samples.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+    """
     replications = check_draws(replications, FEWEST)
     of_types = fit.problem.noise.mixed
     reason = why_not_fewer_types(fit) if of_types else _why_not(fit)
@@ -99,8 +118,8 @@ def overfitted_test(
         name, smaller.words, ratio, problem.layout.n_free - smaller.n_parameters, p_value,
         replications=len(ratios), law="likelihood ratio",
     )  # fmt: skip
-    if test.replaces(fit.memory.get(name), LEVEL):
-        fit.memory[name] = test
+    if test.replaces(fit.answers.one_fewer, LEVEL):
+        fit.answers.one_fewer = test
     return test
 
 
@@ -111,7 +130,7 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
     of_types = fit.problem.noise.mixed
     if not (of_types or fit.problem.exchangeable):
         return ()
-    test: TestResult | None = fit.memory.get(OF_TYPES if of_types else NAME)
+    test = fit.answers.one_fewer
     noise: Any = fit.problem.noise
     k = noise.count if of_types else fit.problem.equations.n_alternatives
     what = "TYPES" if of_types else "ALTERNATIVES"
@@ -286,11 +305,11 @@ def _bic_gain(fit: FitResult) -> float | None:
     of_types = fit.problem.noise.mixed
     if (why_not_fewer_types(fit) if of_types else _why_no_climb(fit)) is not None:
         return None
-    if "bic gain" not in fit.memory:
+    if fit.answers.bic_gain is None:
         climb = bic_gain_of_fewer_types if of_types else _climb_without_rarest
-        fit.memory["bic gain"] = climb(fit)
-    found: float | None = fit.memory["bic gain"]
-    return found
+        found = climb(fit)
+        fit.answers.bic_gain = np.nan if found is None else found
+    return None if np.isnan(fit.answers.bic_gain) else fit.answers.bic_gain
 
 
 def _climb_without_rarest(fit: FitResult) -> float | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coding import CodedRows
-from selfselect.data.formula_code import expression_tree
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError, warn_user
 from selfselect.inference.simulation import redraw, why_no_redraw
-from selfselect.inference.statistics import interval_ends
+from selfselect.inference.statistics import check_level, interval_ends
 from selfselect.moments.choose import moments_of
 from selfselect.moments.mixed import LevelMoments, Logarithm
-from selfselect.problem.problem import Problem
+from selfselect.options import PredictionKind, Scale
 from selfselect.progress import progress_bar
-from selfselect.results.tables import check_level
+from selfselect.results.averaged_rows import asked_logarithm, find_logarithm
 from selfselect.seeds import check_seed, generator
 
 if TYPE_CHECKING:
@@ -36,64 +32,6 @@ Array = NDArray[np.float64]
 # Which logarithm the left side of a formula is, where predictions of the outcome itself are asked.
 #
 # Their mathematics is in `moments.mixed`.
-
-
-SCALES = ("model", "level")
-
-RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "log1p": 1.0}
-"""By function, c in e^(cy), which undoes it; log1p leaves one to subtract."""
-
-
-def find_logarithm(fit: FitResult) -> Logarithm:
-    """Read off the formula which logarithm its left side is, or say that it is none."""
-    outcome = fit.problem.equations.outcome
-    call: Any = None
-    aliases: dict[str, str] = {}
-    with suppress(SyntaxError):
-        tree, aliases = expression_tree(outcome)
-        call = tree.body
-        while isinstance(call, ast.Call) and ast.unparse(call.func) == "I" and len(call.args) == 1:
-            call = call.args[0]  # I(...) leaves a value as it is.
-    if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-        if name in RATES:
-            level = ast.unparse(call.args[0])
-            marked = {alias: f"`{column}`" for alias, column in aliases.items()}
-            in_marks = re.sub(r"\w+", lambda found: marked.get(found[0], found[0]), level)
-            level = aliases.get(level, in_marks)
-            return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
-    raise OptionError(
-        f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "
-        "that column holds logarithms, fit the column they were taken of: 'log(wage) ~ ...'. "
-        "Where it holds levels, leave `scale` out."
-    )
-
-
-def refuse_other_shapes(problem: Problem) -> None:
-    """Refuse noise whose exponential has no mean that is known exactly."""
-    shape = problem.noise.margin
-    if shape.normals is None:
-        raise UnsupportedError(
-            f"scale='level' needs noise that is normal or a mixture of normals, and this fit has "
-            f"{shape.name} noise: the mean of its exponential is another one, and may be infinite. "
-            "Leave `scale` out, or fit noise=noises.Mixture(2)."
-        )
-
-
-def check_scale(scale: str) -> None:
-    """Refuse the name of a scale that there is not."""
-    if scale not in SCALES:
-        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
-
-
-def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
-    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
-    check_scale(scale)
-    if scale == "model":
-        return None
-    logarithm = find_logarithm(fit)
-    refuse_other_shapes(fit.problem)
-    return logarithm
 
 
 # Standard errors of predictions for rows, by the delta method.
@@ -184,13 +122,43 @@ NEEDED = {"latent": "outcomes", "scale": "outcomes", "chance": "selection"}
 
 def predict(
     fit: FitResult,
-    data: Any,
-    kind: str,
-    scale: str = "model",
+    data: Any = None,
+    kind: PredictionKind = "latent",
+    scale: Scale = "model",
+    *,
     level: float | None = None,
     progress: bool | None = None,
 ) -> pd.DataFrame | pd.Series[Any]:
-    """Predict for the rows of `data`, or for those of the fit where it is None."""
+    """Predict for new rows, or for those of the fit where `data` is None.
+
+    Parameters
+    ----------
+    data : any table with the covariates (and cost and availability columns, if any).
+    kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
+        alternative is chosen; ``outcome``, the mean of the observed outcome;
+        ``given_seen``, the mean of every outcome where each alternative is chosen;
+        ``scale``, the scale of every alternative's noise, its own in every row where scales
+        move with covariates. Sample
+        selection has one outcome: ``outcome`` is its mean where it is selected, and
+        ``given_seen`` its means where it is and where it is not.
+    scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
+        means of what it is the logarithm of; the noise must be normal or a mixture of
+        normals.
+    level : None for predictions alone; 0.95 for a table with ``estimate``, ``std_error``,
+        ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
+        the errors of the estimates (delta method), not of single outcomes. Those of chances
+        are made on the logit scale, those of levels and noise scales on the log scale.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> made = result.predict(kind="chance", level=0.95)
+    >>> made["hunting"].columns.tolist()
+    ['estimate', 'std_error', 'conf_low', 'conf_high']
+    """
     if data is None:
         rows = fit.rows
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
@@ -361,8 +329,31 @@ def _values(
 CHOSEN = "chosen"
 
 
-def simulate(fit: FitResult, data: Any, seed: int | None) -> pd.DataFrame:
-    """Draw a sample. Arguments are those of `FitResult.simulate`."""
+def simulate(fit: FitResult, data: Any = None, *, seed: int | None = None) -> pd.DataFrame:
+    """Draw outcomes and choices from the fitted model: a table that can be fitted again.
+
+    Parameters
+    ----------
+    data : a table with the covariates (and cost and availability columns, if any); None for
+        the rows of the fit, of which as many outcomes go unrecorded as did.
+    seed : of the draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The outcome, in its own column, and the chosen alternative where choices were recorded;
+        at the rows of the fit, the other columns that it used as well.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> drawn = result.simulate(seed=1)
+    >>> sorted(drawn)
+    ['height', 'income', 'job', 'weight']
+    >>> again = ss.fit("income ~ height + weight", drawn, chosen="job")
+    """
     rng = generator(check_seed(seed, optional=True))
     table, problem = fit.table, fit.problem
     if data is None:

@@ -19,8 +19,8 @@ from selfselect.inference.covariance import Covariance, estimate_covariance
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import fit_naive
 from selfselect.solvers import as_solved, choose_solver
-from selfselect.solvers._order import closest_order, groups_alike, reordered, reported_origins
 from selfselect.solvers.base import Solution, Solver
+from selfselect.solvers.order import closest_order, groups_alike, reordered, reported_origins
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -17,6 +17,7 @@ from selfselect.inference.simulation import why_no_redraw, write_out
 from selfselect.inference.statistics import interval_reach
 from selfselect.kernels.tails import chdtri
 from selfselect.problem.problem import Problem
+from selfselect.results.late import LateModule
 from selfselect.results.tables import OwnScales, Tables, labelled_series
 from selfselect.seeds import check_seed
 from selfselect.solvers import choose_solver
@@ -25,6 +26,9 @@ from selfselect.solvers.base import Solution, Solver
 if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
+    from selfselect.selection import two_step
+else:
+    two_step = LateModule("selfselect.selection.two_step")
 
 
 Array = NDArray[np.float64]
@@ -141,9 +145,34 @@ def _written(name: str, value: float) -> str:
 
 
 def rehearse(
-    fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
+    fit: FitResult,
+    replications: int = 39,
+    *,
+    solver: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
 ) -> Rehearsal:
-    """Rehearse a fit. Arguments are those of `FitResult.rehearse`."""
+    """Simulate samples from the fit, at its own covariates, and fit each from scratch.
+
+    This shows whether the procedure, including its search, would find the truth if the model
+    were correct: the share of searches that return to it, the bias and spread of every estimate
+    beside its standard error, and intervals from the spread.
+
+    Parameters
+    ----------
+    replications : how many samples, 10 at least. Intervals from their percentiles need 99.
+    solver : by which samples are fitted; None for the one that such fits are given.
+    seed : of the samples.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.rehearse(replications=19).returned
+    1.0
+    """
     replications = check_draws(replications)
     held = fit.problem.noise.undetermined()
     if held is not None:
@@ -189,10 +218,7 @@ def rows_to_redraw(fit: FitResult) -> Any:
 def solver_of(fit: FitResult, given: Any) -> Solver:
     """Return the solver by which samples are fitted: the one given, or the one of such fits."""
     if given is None and fit.method == "two-step":
-        # Imported here: two steps are a door of their own, which returns fits.
-        from selfselect.selection.two_step import TwoStep
-
-        return TwoStep()
+        return two_step.TwoStep()
     return choose_solver(fit.problem, given)[0]
 
 

@@ -6,11 +6,22 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from selfselect.inference.independence import common_scale_test
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.independence import (
+    LR,
+    SCORE,
+    WALD,
+    common_scale_test,
+    compare_noises,
+    selection_ratio_test,
+    wald_test_of_correlations,
+    wald_test_of_selection,
+)
+from selfselect.inference.independence import independence_test as score_test_of_independence
 from selfselect.inference.simulation import SUBJECTS, Subject
 from selfselect.inference.specification import (
-    MomentDraws,
     asymptotic_tests,
     bootstrap_test,
     check_replications,
@@ -24,16 +35,79 @@ from selfselect.inference.statistics import (
     impossible_test,
     p_value_in_words,
 )
+from selfselect.noises.correlated import CORRELATION
+from selfselect.noises.selection import MILLS
+from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
+from selfselect.results.hypotheses import why_no_likelihood_ratio
+from selfselect.results.refit import covariance_of_refit
 from selfselect.rules import direction_of, has_bounds
 from selfselect.seeds import check_seed
+from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
+Array = NDArray[np.float64]
+
 
 # What is assumed of the noise, tested on a fit.
+
+
+def normality_test(
+    fit: FitResult,
+    replications: int = 199,
+    *,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> TestResult:
+    """Test the shape of the noise, by conditional moments of orders three and four.
+
+    The null is normal noise, or noise of the shape that the fit assumes; with a selection
+    equation, of the outcomes and of the selection. Samples are drawn from the fitted model and
+    fitted again; the p-value is the rank of the data's moments among theirs. This test and
+    `heteroskedasticity_test` share their samples, so the second one costs nothing.
+
+    Later summaries show this p-value, and `rejections` and `verdict` go by it, where there are
+    99 samples or more, and no fewer than in an earlier call: with fewer than 99 no p-value is
+    as small as the 0.01 at which they call a test a rejection.
+
+    Parameters
+    ----------
+    replications : how many samples; 0 for the asymptotic test, which is quick and rejects a
+        little too often in small samples. With clusters or probability weights the asymptotic
+        test has a statistic but no p-value; samples keep clusters and weights.
+    seed : of the samples.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.normality_test(replications=39).rejects()
+    False
+    """
+    return specification_test(
+        fit, "normality", replications=replications, seed=seed, progress=progress
+    )
+
+
+def heteroskedasticity_test(
+    fit: FitResult,
+    replications: int = 199,
+    *,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> TestResult:
+    """Test that the variance of an alternative's noise does not depend on covariates.
+
+    Parameters are those of `normality_test`.
+    """
+    return specification_test(
+        fit, "heteroskedasticity", replications=replications, seed=seed, progress=progress
+    )
 
 
 @one_blas_thread()
@@ -56,9 +130,7 @@ def specification_test(
         known = kept[subject]
         if known.replications == replications or not (known.possible or known.undecided):
             return known
-    if "asymptotic" not in fit.memory:
-        fit.memory["asymptotic"] = asymptotic_tests(fit.evidence)
-    quick: dict[Subject, TestResult] = fit.memory["asymptotic"]
+    answers, quick = fit.answers, _quick_tests(fit)
     if replications == 0:
         return quick[subject]
     if not (quick[subject].possible or quick[subject].undecided):
@@ -66,22 +138,26 @@ def specification_test(
     reason = why_no_bootstrap(fit.problem, fit.dependence)
     if reason is not None:
         return impossible_test(without_law(quick[subject]).name, reason)
-    key = ("draws", replications, seed)
-    if key not in fit.memory:
+    if (replications, seed) not in answers.draws:
         # Both tests read the same samples, so the second one costs nothing.
-        fit.memory[key] = draw_moments(
+        answers.draws[replications, seed] = draw_moments(
             fit.evidence,
             tests=quick,
             replications=replications,
             seed=seed,
             progress=progress,
         )
-    draws = fit.memory[key]
-    assert isinstance(draws, MomentDraws)
-    test = bootstrap_test(draws, subject)
-    if test.replaces(fit.memory.get(subject)):
-        fit.memory[subject] = test
+    test = bootstrap_test(answers.draws[replications, seed], subject)
+    if test.replaces(answers.tests_by_draws.get(subject)):
+        answers.tests_by_draws[subject] = test
     return test
+
+
+@one_blas_thread()
+def _quick_tests(fit: FitResult) -> dict[Subject, TestResult]:
+    if fit.answers.quick_tests is None:
+        fit.answers.quick_tests = asymptotic_tests(fit.evidence)
+    return fit.answers.quick_tests
 
 
 def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:
@@ -89,11 +165,86 @@ def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:
     if fit.kept is not None:
         return fit.kept.noise
     return tuple(
-        fit.memory[subject]
-        if subject in fit.memory
-        else specification_test(fit, subject, replications=0, seed=None, progress=False)
+        fit.answers.tests_by_draws.get(subject) or _quick_tests(fit)[subject]
         for subject in SUBJECTS
     )
+
+
+def independence_test(fit: FitResult, kind: str | None = None) -> TestResult:
+    """Test that noise is independent across alternatives, or of a selection equation's.
+
+    With a selection equation it is the likelihood-ratio test of no correlation. If the
+    covariance is robust or clustered it is a Wald test, and after two steps a Wald test of the
+    coefficients of the Mills ratios.
+
+    Parameters
+    ----------
+    kind : ``"score"`` tests at zero correlation, in one pass; ``"wald"`` and ``"lr"`` use a fit
+        with correlated noise, and make one if this fit has none. None takes the cheapest: the
+        score test, or the Wald test if correlations were estimated. Score and Wald tests
+        account for clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and
+        is refused then.
+    """
+    noise = fit.problem.noise
+    natural = None if noise.selected else "wald" if noise.correlated else "score"
+    if kind in (None, natural):
+        if fit.answers.independence is None:
+            fit.answers.independence = _cheapest_independence_test(fit)
+        return fit.answers.independence
+    test = _selection_independence_test if noise.selected else _other_independence_test
+    return test(fit, kind)
+
+
+def _cheapest_independence_test(fit: FitResult) -> TestResult:
+    """Test independence in the way that costs least."""
+    if fit.kept:
+        return fit.kept.independence
+    if fit.problem.noise.selected:
+        return _selection_independence_test(fit)
+    if fit.problem.noise.correlated:
+        return wald_test_of_correlations(fit.reported, fit.covariance.matrix)
+    return score_test_of_independence(fit.evidence)
+
+
+def _other_independence_test(fit: FitResult, kind: str) -> TestResult:
+    """Test independence across alternatives in a way that needs another fit of the same rows."""
+    names = {"score": SCORE, "wald": WALD, "lr": LR}
+    if kind not in names:
+        raise OptionError(f"There is no test {kind!r} of independence. Use 'score', 'wald', 'lr'.")
+    if kind == "score":
+        return impossible_test(
+            SCORE, "it is made at zero correlation, from a fit with independent noise"
+        )
+    doubt = why_no_likelihood_ratio(fit) if kind == "lr" else None
+    if doubt is not None:
+        return impossible_test(names[kind], f"{doubt}; use kind='wald'")
+
+    def covariance_of(problem: Problem, solution: Solution, solver: Solver) -> Array:
+        return covariance_of_refit(fit, problem, solution, solver).matrix
+
+    return compare_noises(fit.problem, fit.engine_of_rows(), fit.solution, kind, covariance_of)
+
+
+def _selection_independence_test(fit: FitResult, kind: str | None = None) -> TestResult:
+    """Test that the noise of no outcome is correlated with that of the selection.
+
+    `kind` is ``"lr"`` or ``"wald"``; None takes the former where ratios are chi-square.
+    """
+    if kind not in (None, "lr", "wald"):
+        raise OptionError(
+            f"There is no test {kind!r} of independence of a selection. Use 'lr' or 'wald'."
+        )
+    doubt = why_no_likelihood_ratio(fit)
+    if fit.method != "ml":
+        doubt = "two-step estimates do not maximise a likelihood"
+    elif doubt is None and not fit.converged:
+        return impossible_test("Test of independence", "the fit did not converge")
+    if kind == "lr" and doubt is not None:
+        return impossible_test("Test of independence", f"{doubt}; use kind='wald'")
+    if kind != "wald" and doubt is None:
+        return selection_ratio_test(fit.llf, fit.llf_independent, len(fit.correlations))
+    term = MILLS if fit.method == "two-step" else CORRELATION
+    return wald_test_of_selection(fit.reported, fit.covariance.shown, term, fit.covariance.df)
 
 
 # What the tests of a fit reject, in words, and how much that matters.
@@ -127,10 +278,11 @@ def _shape_name(fit: FitResult) -> str:
 
 
 def rejections(fit: FitResult) -> tuple[str, ...]:
-    """Say which assumptions on the noise are rejected and what that does; empty if none is.
+    """List the rejected assumptions on the noise and their effect on the slopes; empty if none.
 
-    Whatever a page shows that rests on the model must show these sentences before it.
+    A test counts as a rejection where its p-value is at most 0.01, as in `TestResult.rejects`.
     """
+    # Whatever a page shows that rests on the model must show these sentences before it.
     if fit.kept is not None and fit.kept.rejections is not None:
         return fit.kept.rejections
     tests = assumptions_tested(fit)
@@ -152,6 +304,29 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
     return tuple(said)
 
 
+def departures(fit: FitResult) -> Departures:
+    """Simulate noise like that of the residuals, and report its effect on the slopes.
+
+    A test says that the noise is not as assumed, but not whether this matters. Here the model
+    is fitted to outcomes simulated from the fit. Their noise has the shape that the residuals
+    show and, where the data call for it, their heteroskedasticity and correlations. The summary
+    reports the same where it is quick. The random numbers are always the same.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.departures().small
+    True
+    """
+    fit.engine_of_rows()
+    found = departures_of(fit, ask=True)
+    if not isinstance(found, Departures):
+        raise UnsupportedError(f"Departures of the noise cannot be simulated: {found}.")
+    return found
+
+
 def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
     """Return what departures do, remembered; a reason where that cannot be measured.
 
@@ -160,14 +335,13 @@ def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
     fit : the fit.
     ask : whether to measure also what takes long; else None stands for it.
     """
-    if "departures" not in fit.memory:
+    if fit.answers.departures is None:
         if fit.kept is not None:
             return "the fit was loaded from a file, which keeps no rows"
         if not (ask or measured_quickly(fit)):
             return None
-        fit.memory["departures"] = measure_departures(fit)
-    found: Departures | str = fit.memory["departures"]
-    return found
+        fit.answers.departures = measure_departures(fit)
+    return fit.answers.departures
 
 
 def what_to_try(fit: FitResult) -> str:
@@ -231,11 +405,11 @@ def _scale(fit: FitResult) -> list[str]:
     """Name first the one restriction that is easily lifted."""
     if fit.kept is not None or not fit.problem.layout.common:
         return []
-    if "scale" not in fit.memory:
-        fit.memory["scale"] = common_scale_test(
+    if fit.answers.common_scale is None:
+        fit.answers.common_scale = common_scale_test(
             fit.problem, fit.engine_of_rows(), fit.solution, fit.dependence
         )
-    test = fit.memory["scale"]
+    test = fit.answers.common_scale
     if not test.rejects():
         return []
     return [

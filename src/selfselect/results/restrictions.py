@@ -23,7 +23,6 @@ from selfselect.solvers import choose_solver
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
-    from selfselect.multinomial.result import MultinomialResult
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
@@ -36,7 +35,7 @@ WEAK = 10.0
 for linear models with one endogenous covariate. It was not measured for these."""
 
 
-def first_stages(fit: FitResult | MultinomialResult) -> tuple[FirstStage, ...]:
+def first_stages(fit: FitResult) -> tuple[FirstStage, ...]:
     """Return the first stages of a fit; none where all covariates are exogenous."""
     found: tuple[FirstStage, ...] = getattr(fit.coding, "first_stages", ())
     return found
@@ -53,7 +52,10 @@ def _asked(fit: FitResult) -> tuple[FirstStage, ...]:
 
 
 def exogeneity_test(fit: FitResult) -> TestResult:
-    """Test that the residuals of the first stages are in no equation."""
+    """Test that the covariates named in ``endogenous=`` are exogenous.
+
+    This is a Wald test that all coefficients of the first-stage residuals are zero.
+    """
     names = [residual_name(one.column) for one in _asked(fit)]
     which = [place for place, (_, term) in enumerate(fit.reported.labels) if term in names]
     found = fit.wald_test(np.eye(len(fit.reported.labels))[which])
@@ -65,7 +67,15 @@ def exogeneity_test(fit: FitResult) -> TestResult:
 
 
 def with_residuals(fit: FitResult, data: Any) -> pd.DataFrame:
-    """Return a table with the residuals of the first stages in columns of their own."""
+    """Return rows with first-stage residuals, which predictions and effects need as columns.
+
+    Residuals are columns like any other, so effects of a covariate hold its residual fixed.
+
+    Parameters
+    ----------
+    data : rows with the endogenous covariates, their instruments and all else that is
+        exogenous.
+    """
     for stage in _asked(fit):
         data = stage.with_residual(data)
     found: pd.DataFrame = data
@@ -146,7 +156,11 @@ class Exclusion:
 
 
 def exclusions(fit: FitResult) -> tuple[Exclusion, ...]:
-    """Test, by outcome, that what is excluded from its equation does not move the selection."""
+    """List and test the covariates of the selection that an outcome's equation lacks.
+
+    There is one test for each outcome of a model with a selection equation. If the exclusions
+    are weak, use ``conf_int(method="profile")``.
+    """
     equations = fit.problem.equations
     if equations.selection is None:
         raise UnsupportedError(
@@ -228,8 +242,27 @@ class Restrictions(Tables):
         return self.to_page().to_html()
 
 
-def restrictions(fit: FitResult, rule: Any) -> Restrictions:
-    """Fit and compare the models. Arguments are those of `FitResult.restrictions`."""
+def restrictions(fit: FitResult, *, rule: str | None = None) -> Restrictions:
+    """Test the Roy model's restrictions: pure Roy within costs within switching.
+
+    Four models are fitted to the same rows: a switching regression; a Roy model whose costs
+    depend on the terms of the index (or on those of the fit's own costs); and Roy models
+    without costs, with correlated and with independent noise. Each is tested against the one
+    before it.
+
+    Parameters
+    ----------
+    rule : ``"max"`` or ``"min"``, for a fit of `selfselect.switching`; None for the rule of
+        the fit, else ``"max"``.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.restrictions().table.index[0]
+    'switching'
+    """
     reason = _why_not(fit)
     if reason is not None:
         raise UnsupportedError(f"The Roy model's restrictions cannot be tested: {reason}.")

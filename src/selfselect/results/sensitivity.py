@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.statistics import check_level
 from selfselect.kernels.tails import chdtri
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
@@ -21,7 +22,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.refit import covariance_of_refit
-from selfselect.results.tables import Tables, check_level
+from selfselect.results.tables import Tables
 from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
 from selfselect.threads import one_blas_thread
@@ -106,9 +107,16 @@ class Sensitivity(Tables):
 
 
 def sensitivity(
-    fit: FitResult, rho: Sequence[float] | None, level: float, progress: bool | None
+    fit: FitResult, rho: Any = None, *, level: float = 0.95, progress: bool | None = None
 ) -> Sensitivity:
-    """Fit again at every correlation of a grid; see `FitResult.sensitivity`."""
+    """Show coefficients, gaps and effects at each of several assumed correlations of the noise.
+
+    Parameters
+    ----------
+    rho : correlations to hold the noise at, the same for all pairs; None for -0.9 to 0.9.
+    level : of the region that the likelihood supports.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+    """
     try:
         grid = np.sort(np.unique(np.asarray(GRID if rho is None else rho, dtype=float)))
     except (TypeError, ValueError):

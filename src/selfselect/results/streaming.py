@@ -27,6 +27,7 @@ from selfselect.errors import (
     UnsupportedError,
     warn_user,
 )
+from selfselect.options import PredictionKind, Scale
 from selfselect.progress import progress_bar
 from selfselect.results.memberships import new_responsibilities
 from selfselect.results.predictions import columns_for, find_kind, predict_new, say_lacking
@@ -180,25 +181,64 @@ Make = Callable[[pd.DataFrame], tuple[Any, int]]
 
 def write_predictions(
     fit: FitResult,
-    data: Any,
     out: str | Path,
+    data: Any = None,
+    kind: PredictionKind = "latent",
+    scale: Scale = "model",
     *,
-    kind: str,
-    scale: str,
-    level: float | None,
-    **options: Any,
+    level: float | None = None,
+    keep: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: bool | None = None,
 ) -> list[Path]:
-    """Write predictions for the rows of files into a folder."""
+    """Predict for files that may be larger than memory, and write Parquet files into a folder.
+
+    Each file that is read gives one file of the same name, with its rows in their order. The
+    files appear when all are written; after an error or an interrupt none is left.
+
+    Parameters
+    ----------
+    out : the folder.
+    data : files as in `selfselect.fit`: a path, a pattern, a list of them, an Arrow dataset;
+        None for those of the fit, where it was made of files.
+    kind, scale, level : as in `predict`.
+    keep : columns that are copied from the files that are read, such as an id.
+    overwrite : whether files of the same name may be replaced; else the folder must be empty.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+    """
     find_kind(fit, kind, scale, level)
     _refuse_unknown_columns(fit)
     make = partial(predict_new, fit, kind=kind, scale=scale, level=level)
-    return _write(fit, data, out, make, columns_for(fit, kind), **options)
+    return _write(
+        fit,
+        data,
+        out,
+        make,
+        columns_for(fit, kind),
+        keep=keep,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def write_responsibilities(
-    fit: FitResult, data: Any, out: str | Path, **options: Any
+    fit: FitResult,
+    out: str | Path,
+    data: Any = None,
+    *,
+    keep: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: bool | None = None,
 ) -> list[Path]:
-    """Write the probabilities of the chosen alternative for the rows of files into a folder."""
+    """Write the probabilities of `responsibilities` for files that may be larger than memory.
+
+    Parameters are those of `write_predictions`.
+    """
     if fit.problem.index == "known":
         raise OptionError(
             "In this fit the choice was recorded, so there is nothing to infer. For chances before "
@@ -207,7 +247,8 @@ def write_responsibilities(
     _refuse_unknown_columns(fit)
     coding: Any = fit.coding
     columns = (*coding.columns, *coding.known.columns, *coding.outcome.columns)
-    return _write(fit, data, out, partial(new_responsibilities, fit), columns, **options)
+    make = partial(new_responsibilities, fit)
+    return _write(fit, data, out, make, columns, keep=keep, overwrite=overwrite, progress=progress)
 
 
 def flat_columns(made: pd.DataFrame | pd.Series[Any]) -> pd.DataFrame:

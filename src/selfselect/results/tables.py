@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.statistics import interval_reach, two_sided_p_values
+from selfselect.inference.statistics import check_level, interval_reach, two_sided_p_values
 from selfselect.noises.base import COMMON
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.shapes.base import SHAPE_TERM
@@ -65,12 +63,6 @@ def labelled_matrix(matrix: Array, labels: Sequence[tuple[Label, str]]) -> pd.Da
     """Return a square matrix indexed by alternative and term on both sides."""
     index = labels_index(labels)
     return pd.DataFrame(matrix, index=index, columns=index)
-
-
-def check_level(level: float) -> None:
-    """Refuse what is no confidence level."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +158,8 @@ def coefficient_table(
     )
 
 
-def glance_table(fit: FitResult) -> pd.DataFrame:
-    """Return one row that describes the whole fit."""
+def glance(fit: FitResult) -> pd.DataFrame:
+    """One row for the whole fit."""
     test = fit.independence_test()
     kind = {"model": fit.model, "method": fit.method} if fit.problem.noise.selected else {}
     return pd.DataFrame(

@@ -1,9 +1,9 @@
 """Samplers: draws of latent outcomes given what was recorded."""
 
-from selfselect.samplers._chains import effective_sample_size, split_r_hat
 from selfselect.samplers.antithetic import Antithetic
 from selfselect.samplers.base import Draw, Sampler, Target
 from selfselect.samplers.box_exact import BoxExact
+from selfselect.samplers.chains import effective_sample_size, split_r_hat
 from selfselect.samplers.elliptical_slice import EllipticalSlice
 from selfselect.samplers.gibbs import Gibbs
 from selfselect.samplers.projected_langevin import ProjectedLangevin

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.errors import DataError, OptionError
+from selfselect.errors import OptionError
 from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
 from selfselect.inference.dependence import (
     Dependence,
@@ -32,13 +32,12 @@ from selfselect.noises.shapes.normal import SHAPE
 from selfselect.problem.batch import Parts
 from selfselect.problem.parameters import SCALE
 from selfselect.problem.problem import Problem
-from selfselect.solvers._second_step import (
+from selfselect.solvers.base import Ending, Solution, Status
+from selfselect.solvers.second_step import (
     OwnRegressors,
-    SecondStep,
     own_regressors,
     second_steps,
 )
-from selfselect.solvers.base import Ending, Solution, Status
 from selfselect.solvers.selection_search import fit_independent, selection_places
 
 Array = NDArray[np.float64]
@@ -75,7 +74,7 @@ class TwoStep:
         first, k = int(layout.starts[-1]), len(steps)
         free = np.zeros(layout.n_free)
         for j, (step, equation) in enumerate(zip(steps, problem.equations.each, strict=True)):
-            _refuse_collinear(step, equation.alternative)
+            step.refuse_undetermined(equation.alternative)
             free[layout.starts[j] : layout.inverse_scale_positions[j]] = (
                 step.coefficients[:-1] / step.scale
             )
@@ -95,16 +94,6 @@ class TwoStep:
             n_passes=probit.n_passes + 3,
             solver=repr(self),
         )
-
-
-def _refuse_collinear(step: SecondStep, label: object) -> None:
-    if step.determined:
-        return
-    raise DataError(
-        f"In the equation of {label!r} the Mills ratio is a combination of the covariates, so the "
-        "selection is not identified separately from them. Put a covariate in the selection "
-        "equation that the outcome equation does not have."
-    )
 
 
 def two_step_covariance(

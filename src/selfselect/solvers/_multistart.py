@@ -15,7 +15,6 @@ from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import Place, SearchSpace, grouped
 from selfselect.solvers._soundness import Degeneracy, find_degeneracy, relocate, thin_equation
 from selfselect.solvers._start import (
@@ -36,6 +35,7 @@ from selfselect.solvers.base import (
     smallest_share_met,
 )
 from selfselect.solvers.climb import Climb, information_at, log_likelihood
+from selfselect.solvers.order import order_alternatives
 from selfselect.solvers.paper.base import MomentMethod
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.likelihoods import Batch, row_terms, sum_chances
-from selfselect.likelihoods._pieces import noise_covariance
+from selfselect.likelihoods.pieces import noise_covariance
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import Place, SearchSpace, grouped
 from selfselect.solvers.base import (

@@ -20,7 +20,6 @@ from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._choose import refine, with_points
-from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._soundness import (
     End,
     Searched,
@@ -54,6 +53,7 @@ from selfselect.solvers.climb import (
 )
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 from selfselect.solvers.newton import has_kinks, solve_through_smooth
+from selfselect.solvers.order import order_alternatives
 
 Array = NDArray[np.float64]
 

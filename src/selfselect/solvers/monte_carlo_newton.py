@@ -27,7 +27,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import has_bounds
 from selfselect.samplers import BoxExact, EllipticalSlice, Sampler
-from selfselect.samplers._chains import Chains
+from selfselect.samplers.chains import Chains
 from selfselect.solvers._start import (
     gram_matrices,
     least_squares_start,

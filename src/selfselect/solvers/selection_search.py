@@ -20,14 +20,14 @@ from selfselect.noises.selection import NEARLY_ONE
 from selfselect.problem.batch import Evaluation
 from selfselect.problem.parameters import Layout
 from selfselect.problem.problem import Problem
-from selfselect.solvers._second_step import (
+from selfselect.solvers.base import Ending, Solution, Status, record_starts, same_optimum
+from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb, point_at
+from selfselect.solvers.second_step import (
     SecondStep,
     first_coefficients,
     least_squares,
     second_steps,
 )
-from selfselect.solvers.base import Ending, Solution, Status, record_starts, same_optimum
-from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb, point_at
 
 Array = NDArray[np.float64]
 

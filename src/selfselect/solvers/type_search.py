@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.likelihoods import Batch, row_terms
-from selfselect.likelihoods._components import Components
+from selfselect.likelihoods.components import Components
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
-from selfselect.solvers._order import order_alternatives, types_by_weight
 from selfselect.solvers._start import ridge, undetermined
 from selfselect.solvers.base import (
     Ending,
@@ -31,6 +30,7 @@ from selfselect.solvers.base import (
 )
 from selfselect.solvers.climb import Climb, climb
 from selfselect.solvers.continuation import Continuation
+from selfselect.solvers.order import order_alternatives, types_by_weight
 
 Array = NDArray[np.float64]
 

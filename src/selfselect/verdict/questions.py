@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.bounding.ask import bounds_of_rows
 from selfselect.bounding.bounds import read_asked
+from selfselect.bounding.of_fit import bounds_of_rows
 from selfselect.data.design import Design
 from selfselect.data.equations import INTERCEPT, Equation, Equations
 from selfselect.data.rows import Rows
-from selfselect.effects._ask import refuse_undetermined
 from selfselect.effects._moments import errors_of_units
-from selfselect.effects._sample import AveragedRows, sample_of
-from selfselect.effects.base import alternative_index
+from selfselect.effects.base import alternative_index, refuse_undetermined
 from selfselect.effects.treatment_effects import average_effect, treatment_effects, two_alternatives
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
@@ -29,6 +27,7 @@ from selfselect.noises import FittedNoise, Selection, TwoSteps, as_noise
 from selfselect.plain import archived
 from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem, refuse_unidentified
+from selfselect.results.averaged_rows import AveragedRows, sample_of
 from selfselect.results.expressions import read_expressions
 from selfselect.results.naive import fit_naive_jointly
 from selfselect.results.refit import refit

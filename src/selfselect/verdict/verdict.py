@@ -19,15 +19,15 @@ from selfselect.errors import (
     without_warnings,
 )
 from selfselect.inference.simulation import SUBJECTS
+from selfselect.inference.statistics import check_level
 from selfselect.noise_choice import CLOSE, same_fit
-from selfselect.plain import archived
+from selfselect.plain import archived, from_plain, to_plain
 from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page, format_number
 from selfselect.results.fit_result import FitResult
-from selfselect.results.page_methods import VERDICT
 from selfselect.results.refit import numbered_as
 from selfselect.results.rejections import assumptions_tested, specification_test, tests_of_noise
-from selfselect.results.tables import check_level, counted
+from selfselect.results.tables import counted
 from selfselect.seeds import check_seed
 from selfselect.solvers.base import Status, is_fragile, starts_at_best
 from selfselect.verdict.questions import (
@@ -148,20 +148,55 @@ def _written(value: float) -> str:
     return ("-inf" if value < 0 else "inf") if np.isinf(value) else format_number(value)
 
 
-def make_verdict(
+def verdict(
     fit: FitResult,
-    question: Any,
+    question: Any = None,
     *,
-    also: Mapping[str, FitResult] | None,
-    support: Any,
-    level: float,
-    seed: int | None,
-    progress: bool | None,
+    also: Mapping[str, FitResult] | None = None,
+    support: Any = None,
+    level: float = 0.95,
+    seed: int | None = None,
+    progress: bool | None = None,
 ) -> Verdict:
-    """Make a verdict, and let the fit remember it. Arguments are those of `FitResult.verdict`."""
+    """Ask several models one question, and report how far the answer depends on the model.
+
+    The models are least squares, this fit, the same under the noises of
+    `selfselect.choose_noise`, a switching regression where a covariate is excluded from an
+    outcome, and the rule alone. Three sentences say what the models that the data support agree
+    on, what depends on which assumption, and what the data do not determine. Where rows are
+    clustered or weighted, the models with the smallest BIC are tested by bootstrap, up to
+    20,000 rows; what stays untested is named, and no model is said to describe the data then.
+
+    The fit remembers the verdict: `explain` and `report` quote it, and `save` saves it. A
+    loaded fit has no rows to fit other models to; without a question it returns the verdict
+    with which it was saved.
+
+    Parameters
+    ----------
+    question : a parameter or an expression of several, such as
+        ``"hunting:height - fishing:height"``; or (to, versus), the mean effect of one
+        alternative instead of another, with ``"ATT"`` or ``"ATU"`` as a third for those who
+        choose `to` and for those who do not; as text ``"hunting - fishing, ATT"``. None, of
+        two alternatives, for the mean effect of the second instead of the first.
+    also : other fits of the same rows, by name, such as a switching regression with an
+        excluded covariate that this fit does not have.
+    support : (lowest, highest) outcome that is possible, for the bounds of the rule alone.
+    level : of all intervals.
+    seed : of searches with random starts.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=2).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> made = result.verdict("hunting:height - fishing:height")
+    >>> made.table.index[0], made.table.index[-1]
+    ('least squares', 'the rule alone')
+    """
     check_level(level)
     number = check_seed(seed, optional=True)
-    made: Verdict | None = fit.memory.get(VERDICT)
+    made = fit.answers.verdict
     if made is not None and question is None and not fit.has_rows:
         return made
     refuse_without_rows(fit.has_rows)
@@ -201,18 +236,19 @@ def _remembered(fit: FitResult, saved: SavedVerdict, fits: dict[str, FitResult])
         fits,
         level,
     )
-    fit.memory[VERDICT] = made
+    fit.answers.verdict = made
     return made
 
 
-def saved_verdict(fit: FitResult) -> SavedVerdict | None:
-    """Return what a file holds of the verdict that a fit remembers; None without one."""
-    made = fit.memory.get(VERDICT)
-    return None if made is None else SavedVerdict(made.question, made.rows, made.level)
+def saved_verdict(fit: FitResult) -> Any:
+    """Return the verdict that a fit remembers as plain data; None without one."""
+    made = fit.answers.verdict
+    return None if made is None else to_plain(SavedVerdict(made.question, made.rows, made.level))
 
 
-def restore_verdict(fit: FitResult, saved: SavedVerdict) -> None:
+def restore_verdict(fit: FitResult, content: Any) -> None:
     """Let a fit that was loaded remember its verdict; refuse one that is none."""
+    saved = from_plain(content, SavedVerdict)
     kinds = [one.kind for one in saved.rows]
     names = {one.name for one in saved.rows}
     in_order = len(kinds) > 2 and set(kinds[1:-1]) == {"model"}

@@ -19,12 +19,12 @@ from selfselect.kernels.tails import chdtrc
 from selfselect.likelihoods import Batch
 from selfselect.problem.batch import Parts
 from selfselect.problem.problem import Problem
-from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Ending, Solution, Status
 from selfselect.solvers.climb import Climb, log_likelihood
 from selfselect.solvers.monte_carlo_newton import distance_to_optimum
+from selfselect.solvers.order import order_alternatives
 
 Array = NDArray[np.float64]
 

@@ -112,6 +112,15 @@ class SecondStep:
         """Whether the Mills ratio is more than a combination of the covariates."""
         return self.unexplained > DEPENDENT
 
+    def refuse_undetermined(self, label: object) -> None:
+        """Refuse an equation in which the Mills ratio is a combination of the covariates."""
+        if not self.determined:
+            raise DataError(
+                f"In the equation of {label!r} the Mills ratio is a combination of the covariates, "
+                "so the selection is not identified separately from them. Put a covariate in the "
+                "selection equation that the outcome equation does not have."
+            )
+
     def at_correlation(self, correlation: float) -> tuple[Array, float]:
         r"""Return coefficients (p,) and scale with the correlation given.
 

@@ -1,8 +1,11 @@
-"""Rows that effects average over, and profiles of them."""
+"""What answers are about: rows to average over, profiles of them, and the outcome's scale."""
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.coding import FormulaCoding
+from selfselect.data.formula_code import expression_tree
 from selfselect.data.long import LongCoding
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows, counted_rows
@@ -24,6 +28,8 @@ from selfselect.errors import (
     UnsupportedError,
     warn_user,
 )
+from selfselect.moments.mixed import Logarithm
+from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -332,3 +338,64 @@ def _values(name: str, values: Any, *, numbers: bool) -> list[Any]:
             if not number or not np.isfinite(value):
                 raise OptionError(f"at[{name!r}] must be finite numbers, not {value!r}.")
     return listed
+
+
+# The scale that answers are on: that of the formula's left side, or what it is the logarithm of.
+
+
+SCALES = ("model", "level")
+
+RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "log1p": 1.0}
+"""By function, c in e^(cy), which undoes it; log1p leaves one to subtract."""
+
+
+def find_logarithm(fit: FitResult) -> Logarithm:
+    """Read off the formula which logarithm its left side is, or say that it is none."""
+    outcome = fit.problem.equations.outcome
+    call: Any = None
+    aliases: dict[str, str] = {}
+    with suppress(SyntaxError):
+        tree, aliases = expression_tree(outcome)
+        call = tree.body
+        while isinstance(call, ast.Call) and ast.unparse(call.func) == "I" and len(call.args) == 1:
+            call = call.args[0]  # I(...) leaves a value as it is.
+    if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        if name in RATES:
+            level = ast.unparse(call.args[0])
+            marked = {alias: f"`{column}`" for alias, column in aliases.items()}
+            in_marks = re.sub(r"\w+", lambda found: marked.get(found[0], found[0]), level)
+            level = aliases.get(level, in_marks)
+            return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
+    raise OptionError(
+        f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "
+        "that column holds logarithms, fit the column they were taken of: 'log(wage) ~ ...'. "
+        "Where it holds levels, leave `scale` out."
+    )
+
+
+def refuse_other_shapes(problem: Problem) -> None:
+    """Refuse noise whose exponential has no mean that is known exactly."""
+    shape = problem.noise.margin
+    if shape.normals is None:
+        raise UnsupportedError(
+            f"scale='level' needs noise that is normal or a mixture of normals, and this fit has "
+            f"{shape.name} noise: the mean of its exponential is another one, and may be infinite. "
+            "Leave `scale` out, or fit noise=noises.Mixture(2)."
+        )
+
+
+def check_scale(scale: str) -> None:
+    """Refuse the name of a scale that there is not."""
+    if scale not in SCALES:
+        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
+
+
+def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
+    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
+    check_scale(scale)
+    if scale == "model":
+        return None
+    logarithm = find_logarithm(fit)
+    refuse_other_shapes(fit.problem)
+    return logarithm

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.kernels.mixture import TypeValues
-from selfselect.likelihoods._components import Components
+from selfselect.likelihoods.components import Components
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem, sum_columns
 from selfselect.solvers.base import Solution
