@@ -260,8 +260,8 @@ as possible; the table has its median over samples.
 * `mixture of regressions`: Gaussian mixture with common scale and free weights, by EM from 8
   starts.
 * `MinVariance` and `NetSearch`: the moment searches of the paper, with their defaults, told that
-  the scale is 1. The points that `MinVariance` tries lie 0.05 apart, the 500 directions of
-  `NetSearch` are random: neither is refined.
+  the scale is 1. The cover of `MinVariance` is refined around its best points; the 500 directions
+  of `NetSearch` are random and are not.
 * `closed form`: `TwoModels`.
 * `maximum likelihood`: the default fit, scale estimated.
 

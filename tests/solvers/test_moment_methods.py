@@ -88,9 +88,16 @@ def test_two_models_are_found_and_the_error_shrinks_with_the_rows(name):
         np.mean([error(fit(draw(TWO, n, seed), TWO, METHODS[name]), TWO) for seed in range(3)])
         for n in (1_500, 24_000)
     )
-    # The error falls as the root of the rows, to a quarter; a cover adds half its mesh of 0.05.
+    # The error falls as the root of the rows, to a quarter.
     assert many < 0.5 * few
     assert many < 0.12
+
+
+def test_the_mesh_of_a_cover_is_no_floor_of_the_error():
+    data = draw(TWO, 300_000, 0)
+    fine, coarse = (fit(data, TWO, MinVariance(cover=cover)) for cover in (0.05, 0.1))
+    assert error(fine, TWO) < 0.02
+    assert error(coarse, TWO) == pytest.approx(error(fine, TWO), rel=1e-3)
 
 
 def test_the_closed_form_is_as_accurate_as_theory_says_and_likelihood_better():

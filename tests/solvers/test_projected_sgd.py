@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -178,3 +179,26 @@ def test_options_that_are_none_are_refused(options):
         ProjectedSGD(**options)
     with pytest.raises(OptionError, match="alpha"):
         ProjectedSGD.from_theory(1.5, 1.0, 1.0, 1.0, 0.1)
+
+
+def test_an_alternative_chosen_by_few_at_one_end_of_the_covariates_is_found():
+    """Steps go by the thickness; by the share of the rare alternative they are too short."""
+    rng = np.random.default_rng(3)
+    slopes = np.array([[0.0, -0.3, 1.9, 0.5], [0.0, -1.6, -0.6, 0.8], [-2.8, 1.2, -1.2, -1.0]])
+    covariates = np.column_stack([np.ones(16_000), rng.normal(size=(16_000, 3))])
+    latent = covariates @ slopes.T + rng.normal(size=(16_000, 3))
+    table = pd.DataFrame(covariates[:, 1:], columns=["p", "q", "r"])
+    table = table.assign(
+        y=latent.max(axis=1), chosen=np.array(["a", "b", "c"])[latent.argmax(axis=1)]
+    )
+    shares = table["chosen"].value_counts(normalize=True)
+    assert shares["c"] == shares.min() < 0.15
+
+    def error(solver):
+        result = ss.fit("y ~ p + q + r", table, chosen="chosen", noise=KNOWN, solver=solver)
+        estimates = result.params.to_numpy()[: slopes.size].reshape(slopes.shape)
+        return np.sqrt(np.mean((estimates - slopes) ** 2))
+
+    by_thickness, by_share = error(ProjectedSGD()), error(ProjectedSGD(strength=0.5 * shares.min()))
+    assert by_thickness < 1.6 * error(None)
+    assert by_thickness < 0.5 * by_share

@@ -82,6 +82,10 @@ def _squared_moment(space: SearchSpace, middle: Array, direction: Array, batch: 
 # The paper's method for two alternatives (section 4.4): search a plane by a moment test.
 
 
+REFINEMENTS = 20
+"""Halvings of the cover around its best points: to a millionth of the distance of its points."""
+
+
 @dataclass(frozen=True)
 class MinVariance(TwoModels):
     r"""Find two equations by covering a plane and testing each point by two moments.
@@ -96,7 +100,8 @@ class MinVariance(TwoModels):
     Parameters
     ----------
     boost : see `MomentMethod`.
-    cover : distance of neighbouring points of the cover, in units of the noise scale.
+    cover : distance of neighbouring points of the cover, in units of the noise scale; the best
+        points are then sought on finer covers around them.
     separation : the paper's Δ, in the same units: the second vector is sought at least half of it
         away from the first. None takes half of the cover's best reflection, see `second`.
     second : ``exclusion``, the paper's; ``reflection`` takes 2m - w with the mean m of both.
@@ -135,7 +140,7 @@ class MinVariance(TwoModels):
         points = points[(points**2).sum(axis=1) <= radius**2]
         gap = smallest_variance(points, moments) - noise**2
 
-        first = points[int(np.argmin(gap))]
+        first = _refined(points[int(np.argmin(gap))], step, moments)
         middle = np.array([moments[1, 1, 0], moments[1, 0, 1]])
         reflected = 2.0 * middle - first
         if self.second == "reflection":
@@ -147,8 +152,18 @@ class MinVariance(TwoModels):
                 else 0.5 * float(np.linalg.norm(reflected - first))
             )
             far = ((points - first) ** 2).sum(axis=1) >= apart**2
-            second = points[far][int(np.argmin(gap[far]))]
+            second = _refined(points[far][int(np.argmin(gap[far]))], step, moments)
         return np.array([first, second]) @ plane.T
+
+
+def _refined(point: Array, step: float, moments: Array) -> Array:
+    """Return a nearby point of smaller variance, by ever finer covers around the best one."""
+    around = np.stack(np.meshgrid(*[np.arange(-2, 3)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    for _ in range(REFINEMENTS):
+        step *= 0.5
+        near = point + step * around
+        point = near[int(np.argmin(smallest_variance(near, moments)))]
+    return np.asarray(point)
 
 
 def _plane_moments(space: SearchSpace, plane: Array, batch: Batch) -> Parts:

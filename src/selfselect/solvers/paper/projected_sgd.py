@@ -158,10 +158,8 @@ class StochasticAscent:
             layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
             for j in range(len(layout.sizes))
         ]
-        assert rows.chosen is not None
-        counts = np.bincount(rows.chosen, minlength=len(layout.sizes))
         total = len(rows)
-        self.strength = solver.strength or 0.5 * float(counts.min()) / total
+        self.strength = solver.strength or 0.5 * max(_thickness(problem, rows), 1.0 / total)
         # Steps longer than one over the largest curvature would only overshoot at first.
         steepest = max(float(np.linalg.eigvalsh(gram[:-1, :-1] / total)[-1]) for gram in grams)
         self.delay = 0.0 if solver.average == "all" else steepest / self.strength
@@ -240,6 +238,21 @@ class StochasticAscent:
         return Ending(status, details).noting(boosted, confined if self.confined else None)
 
 
+def _thickness(problem: Problem, rows: Rows) -> float:
+    """Return the smallest eigenvalue of E[1(j was chosen) x x'] over the alternatives j.
+
+    It bounds the curvature of the likelihood as the theory's alpha / k does, which is the same
+    number where covariates say nothing of the choice, and too large where they do.
+    """
+    thinnest = np.inf
+    for j, equation in enumerate(problem.equations.each):
+        here = rows.take(np.flatnonzero(rows.chosen == j))
+        design = problem.units.design(here.covariates, equation.columns)
+        weighted = design if here.weights is None else design * here.weights[:, None]
+        thinnest = min(thinnest, float(np.linalg.eigvalsh(weighted.T @ design)[0]) / len(rows))
+    return thinnest
+
+
 # Projected stochastic gradient ascent: Algorithm 2 of the paper, with its slips corrected.
 
 
@@ -267,8 +280,8 @@ class ProjectedSGD:
     Parameters
     ----------
     strength : :math:`\lambda`, per row and in units of noise scales and of standard deviations of
-        covariates; None for half the smallest share of rows in which an alternative was chosen (the
-        share is the theory's :math:`\alpha/k` as measured; constants learn more slowly).
+        covariates; None for half the thickness, the smallest eigenvalue of the mean of :math:`xx'`
+        over the rows in which an alternative was chosen, times their share.
     bound : :math:`B` in the same units; None for ten times the least-squares coefficients.
     batch : rows per step.
     passes : over all rows.
