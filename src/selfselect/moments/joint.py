@@ -261,8 +261,9 @@ class TripleMoments(PairMoments):
         # Covariances of the outcomes with the two differences, and of these with each other.
         along = way * (covariance[:, [chosen]] - covariance[:, others])
         between = way * (along[[chosen]] - along[others])
-        spread = np.sqrt(np.diag(between))
-        r = float(between[0, 1] / (spread[0] * spread[1]))
+        # A step of a numerical derivative may take them beyond what is possible, as of two.
+        spread = np.sqrt(np.maximum(np.diag(between), NO_SPREAD * np.trace(covariance)))
+        r = float(np.clip(between[0, 1] / spread.prod(), NO_SPREAD - 1.0, 1.0 - NO_SPREAD))
         delta = (net[:, [chosen]] - net[:, others]) / spread
         available = rows.known.available
         if available is not None:
