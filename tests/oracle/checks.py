@@ -9,18 +9,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
+from scipy import optimize, special, stats
 
 import selfselect as ss
 from oracle import library
-from oracle.generator import Case, Spec, draw_case, scales_of
+from oracle.generator import Case, Spec, column_of, draw_case, means_of, scales_of
 from oracle.integrals import Array
 
 CLOSE = 1e-9
@@ -384,18 +384,80 @@ def predictions(compared: Compared) -> None:
             )  # fmt: skip
 
 
-def prediction_levels(compared: Compared) -> None:
-    """Means of levels of a logarithm are means of exponentials."""
+def levels_of(compared: Compared) -> Array:
+    """Return draws (m, n, k) of what the outcome is the logarithm of, where they have a mean."""
     if compared.spec.response == "itself":
         raise NotAskedError("the outcome is no logarithm")
-    fit, (latent, _) = compared.of_truth, compared.draws
-    levels = np.exp(latent[:, :, : compared.n_outcomes]) - (compared.spec.response == "log1p")
+    latent = compared.draws[0][:, :, : compared.n_outcomes]
+    levels = np.exp(latent) - (compared.spec.response == "log1p")
+    if not (np.isfinite(levels.max()) and levels.max() < 1e4 * levels.mean()):
+        raise NotAskedError("draws of levels have no mean to speak of")
+    return levels
+
+
+def prediction_levels(compared: Compared) -> None:
+    """Means of levels of a logarithm are means of exponentials."""
+    levels, described = levels_of(compared), compared.case.known["described"]
+    fit, chosen, labels = compared.of_truth, compared.draws[1], compared.case.labels
     found = np.asarray(fit.predict(compared.rows, kind="latent", scale="level"))
     found = found.reshape(levels.shape[1], -1)
-    if np.isfinite(levels.max()) and levels.max() < 1e4 * levels.mean():
-        described = compared.case.known["described"]
-        assert np.array_equal(np.isnan(found), ~described), "levels that are missing"
-        drawn(np.where(described, found, levels.mean(axis=0)), levels, 1.0, "means of levels")
+    assert np.array_equal(np.isnan(found), ~described), "levels that are missing"
+    drawn(np.where(described, found, levels.mean(axis=0)), levels, 1.0, "means of levels")
+    selects = compared.spec.door == "sample_selection"
+    picked = levels[:, :, 0] if selects else np.take_along_axis(
+        levels, np.maximum(chosen, 0)[:, :, None], axis=2
+    )[:, :, 0]  # fmt: skip
+    outcome = np.asarray(fit.predict(compared.rows, kind="outcome", scale="level")).ravel()
+    drawn(outcome, given(picked, chosen == 0) if selects else picked, 1.0, "mean level")
+    if not described.all():
+        return
+    by_choice = fit.predict(compared.rows, kind="given_seen", scale="level")
+    for column in by_choice.columns:
+        label, seen = (labels[0], column) if selects else column
+        here = chosen == (int(not seen) if selects else labels.index(seen))
+        drawn(
+            by_choice[column], given(levels[:, :, labels.index(label)], here), 1.0,
+            f"mean level of {label} given {seen}",
+        )  # fmt: skip
+
+
+LEVEL = 0.9
+
+
+def intervals(compared: Compared) -> None:
+    """Intervals are symmetric in what has no bounds: logits, and logarithms of the distance."""
+    fit, spec = compared.of_truth, compared.spec
+    if "types" in spec.noise:
+        raise NotAskedError("chances of types are not predicted with errors")
+    rows = few_cases(compared.case, FEW_CASES)
+    z = stats.norm.ppf(0.5 + 0.5 * LEVEL)
+    if np.isfinite(fit.covariance.df):
+        z = stats.t.ppf(0.5 + 0.5 * LEVEL, fit.covariance.df)
+    asked = [("chance", "model", 0.0), ("scale", "model", 0.0)]
+    asked += [(kind, "model", -np.inf) for kind in ("latent", "outcome", "given_seen")]
+    if spec.response != "itself" and spec.noise in ("normal", "correlated"):
+        bound = -1.0 if spec.response == "log1p" else 0.0
+        asked += [(kind, "level", bound) for kind in ("latent", "outcome", "given_seen")]
+    for kind, scale, bound in asked:
+        table = fit.predict(rows, kind=kind, scale=scale, level=LEVEL)
+        at, error, low, high = np.asarray(table).reshape(len(table), -1, 4).transpose(2, 0, 1)
+        sound = np.isfinite(error) & (at > bound) & ((kind != "chance") | (at < 1.0))
+        at, error, low, high = (one[sound] for one in (at, error, low, high))
+        if kind == "chance":
+            link, slope = special.logit, 1.0 / (at * (1.0 - at))
+        elif np.isfinite(bound):
+            link, slope = (lambda x, bound=bound: np.log(x - bound)), 1.0 / (at - bound)
+        else:
+            link, slope = (lambda x: x), np.ones_like(at)
+        reach = z * slope * error
+        usual = reach < 20.0 if np.isfinite(bound) else np.ones_like(reach, dtype=bool)
+        for end, sign in ((low, -1.0), (high, 1.0)):
+            with np.errstate(all="ignore"):
+                away = (link(end) - link(at))[usual]
+            close(
+                away, sign * reach[usual], 1e-6, f"ends of intervals of {kind}, {scale}",
+                floor=1e-6 + float(np.max(np.abs(reach[usual]), initial=0.0)),
+            )  # fmt: skip
 
 
 def averaged(
@@ -448,6 +510,130 @@ def effects(compared: Compared) -> None:
     every = np.ones_like(chosen, dtype=bool)
     for name, here in (("ATE", every), ("ATT", chosen == to), ("ATU", chosen != to)):
         same_mean(table["estimate"][name], averaged(compared, change, here & both), unit, name)
+
+
+def groups_of_choosers(compared: Compared) -> None:
+    """Outcomes and effects in the groups of those who choose an alternative, also of levels."""
+    fit, (latent, chosen) = compared.of_truth, compared.draws
+    labels, described = compared.case.labels, compared.case.known["described"]
+    if compared.spec.door == "sample_selection":
+        raise NotAskedError("there is one outcome")
+    if compared.rows is not None and compared.spec.weights != "none":
+        raise NotAskedError("a new table has no weights")
+    to, versus = len(labels) - 1, 0
+    both = described[:, [to, versus]].all(axis=1)
+    names = {"of": labels[to], "versus": labels[versus]}
+    scales = ["model"] + ["level"] * (compared.spec.response != "itself")
+    for scale in scales:
+        values = latent if scale == "model" else levels_of(compared)
+        unit = compared.case.known["unit"] if scale == "model" else 1.0
+        options = {"covariates": "fixed", "data": compared.rows, "scale": scale}
+        table = fit.heterogeneity(*names.values(), **options).table
+        found = table.set_index(["group", "of"])["estimate"]
+        wanted = {
+            f"{labels[to]} chosen": (chosen == to) & both,
+            f"{labels[to]} not chosen": (chosen != to) & both,
+        }
+        of = {
+            labels[to]: values[:, :, to], labels[versus]: values[:, :, versus],
+            "effect": values[:, :, to] - values[:, :, versus],
+        }  # fmt: skip
+        for name, draws in of.items():
+            for group, here in wanted.items():
+                what = f"{scale} of {name} where {group}"
+                same_mean(found[group, name], averaged(compared, draws, here), unit, what)
+            first, second = (found[group, name] for group in wanted)
+            close(found["difference", name], first - second, 1e-9, "difference of groups", unit)
+        made = fit.treatment_effects(*names.values(), **options).table
+        if scale == "level":
+            made = made[~made["unit"].str.contains("%|per cent")]
+        made = made.set_index("effect")["estimate"]
+        close([found[group, "effect"] for group in wanted], made[["ATT", "ATU"]], 1e-9, "effects",
+              unit)  # fmt: skip
+        mean = averaged(compared, of["effect"], np.broadcast_to(both, chosen.shape))
+        same_mean(made["ATE"], mean, unit, f"ATE of the {scale}")
+
+
+def policies(compared: Compared) -> None:
+    """A policy recommends the best mean, net of known costs, and is worth what it promises."""
+    case, spec, fit, labels = compared.case, compared.spec, compared.of_truth, compared.case.labels
+    if spec.door != "fit" or not case.known["described"].all():
+        raise NotAskedError("some outcomes have no mean, or regimes are not chosen for an outcome")
+    if compared.rows is not None and spec.weights != "none":
+        raise NotAskedError("a new table has no weights")
+    unit, (latent, chosen) = case.known["unit"], compared.draws
+    means = np.asarray(fit.predict(compared.rows, kind="latent"))
+    each = np.arange(len(means))
+    weights = case.recorded.weights
+    for goal in ("largest", "smallest"):
+        sign = 1.0 if goal == "largest" else -1.0
+        cost = case.known["cost"] if spec.rule in ("max", "min") else 0.0
+        worth = np.where(case.known["open"], sign * means - cost, -np.inf)
+        order = np.argsort(-worth, axis=1)
+        best, margin = order[:, 0], worth[each, order[:, 0]] - worth[each, order[:, 1]]
+        found = fit.policy(compared.rows, goal=goal, covariates="fixed")
+        sure = margin > 1e-9 * unit
+        names = np.array(labels, dtype=object)[best]
+        assert (np.asarray(found.recommended)[sure] == names[sure]).all(), f"{goal}: recommended"
+        close(found.rows["expected"], means[each, best], 1e-9, f"{goal}: expected", unit)
+        margin = np.where(np.isinf(margin), np.nan, margin)
+        close(found.rows["margin"], margin, 1e-9, f"{goal}: margin", unit)
+        picked = np.take_along_axis(latent, chosen[:, :, None], axis=2)[:, :, 0]
+        drawn(found.rows["expert"], picked, unit, f"{goal}: mean of the expert")
+        value = found.value.table.set_index("quantity")["estimate"]
+        worth_it = np.average(means[each, best], weights=weights)
+        close(value["policy"], worth_it, 1e-8, f"{goal}: value of the policy", unit)
+        same_mean(value["expert"], averaged(compared, picked), unit, f"{goal}: value of the expert")
+        alone = {f"everyone in {label}": np.average(means[:, j], weights=weights)
+                 for j, label in enumerate(labels)}  # fmt: skip
+        for name, mean in ({"expert": value["expert"]} | alone).items():
+            close(value[name], mean, 1e-8, f"{goal}: {name}", unit)
+            close(value[f"policy - {name}"], worth_it - mean, 1e-8, f"{goal}: less {name}", unit)
+    default = fit.policy(compared.rows, covariates="fixed").goal
+    assert default == ("smallest" if spec.rule == "min" else "largest"), f"goal: {default}"
+
+
+def priced(case: Case, label: Any, term: str) -> str:
+    """Return the column of a term: a shared price is one column per alternative."""
+    return f"price_{case.labels.index(label)}" if term == "price" else term
+
+
+def typical_rows(compared: Compared) -> None:
+    """Effects at means are those of a row whose columns are at their means by weight."""
+    case, spec, fit, table = compared.case, compared.spec, compared.of_truth, compared.case.table
+    if spec.layout == "long" or compared.rows is not None:
+        raise NotAskedError("no rows of one value per column, or none that are held")
+    weights = case.recorded.weights
+    made: dict[str, Any] = {}
+    for name in table:
+        if table[name].dtype.kind in "fiu":
+            made[str(name)] = [np.average(table[name], weights=weights)]
+        else:
+            made[str(name)] = [pd.Series(weights).groupby(table[name].to_numpy()).sum().idxmax()]
+    row = pd.DataFrame(made)
+    options = {"covariates": "fixed"}
+    asked: dict[str, Callable[..., Any]] = {
+        "choice probabilities": fit.choice_probabilities, "outcomes": fit.potential_outcomes,
+    }  # fmt: skip
+    if spec.formula != "intercept":
+        asked["marginal effects"] = partial(fit.marginal_effects, "x")
+    designs = {
+        name: {term: column_of(priced(case, name, term), row) for term in terms}
+        for name, terms in case.designs.items()
+    }
+    offset = {"offset": np.zeros((1, len(case.labels)))}
+    if spec.offset == "none":
+        typical = replace(case, designs=designs, known=case.known | offset)
+        found = fit.potential_outcomes(at="means", **options).table
+        found = found[found["group"] == "everyone"]["estimate"]
+        if "types" not in spec.noise:
+            means = means_of(typical, case.truth)[0]
+            close(found, means, 1e-8, "outcomes at means of covariates", case.known["unit"])
+    for name, ask in asked.items():
+        wanted, found = ask(data=row, **options).table, ask(at="means", **options).table
+        for column in ("estimate", "std_error"):
+            floor = max(1e-6, float(np.nanmax(np.abs(wanted[column]), initial=0.0)))
+            close(found[column], wanted[column], 1e-6, f"{name} at means: {column}", floor)
 
 
 CLOSE_EFFECT = 2e-3
@@ -581,6 +767,32 @@ def decompositions(compared: Compared) -> None:
     close(parts["gap in the data"], means[1] - means[0], 1e-8, "gap in the data", floor=unit)
     left = parts["gap in the data"] - parts["gap under the model"]
     close(parts["not reproduced"], left, 1e-8, "what is not reproduced", floor=unit)
+    latent, picked = compared.draws
+    predicted = means_of(case, case.truth)
+    at = [
+        [averaged(compared, np.broadcast_to(predicted[:, j], picked.shape), picked == g)
+         for j in (0, 1)] for g in (0, 1)
+    ]  # fmt: skip
+    (of_a, _), (of_b, _) = (averaged(compared, latent[:, :, j], picked == j) for j in (1, 0))
+    mean = np.array([[one[0] for one in each] for each in at])  # group, outcome
+    error = max(one[1] for each in at for one in each) + max(
+        averaged(compared, latent[:, :, j], picked == j)[1] for j in (0, 1)
+    )
+    for reference, share in (("both", 0.5), (labels[1], 1.0), (labels[0], 0.0)):
+        table = compared.of_truth.decompose(
+            labels[1], labels[0], reference=reference, covariates="fixed"
+        ).table
+        parts = table.set_index("part")["estimate"]
+        explained = mean[1] - mean[0]
+        paid = mean[:, 1] - mean[:, 0]
+        wanted = {
+            "covariates": share * explained[1] + (1.0 - share) * explained[0],
+            "pay": share * paid[0] + (1.0 - share) * paid[1],
+            "gap under the model": of_a - of_b,
+        }
+        wanted["selection"] = wanted["gap under the model"] - wanted["covariates"] - wanted["pay"]
+        for name, value in wanted.items():
+            same_mean(parts[name], (value, error), unit, f"{name}, reference {reference}")
 
 
 SHAPES = (
@@ -658,6 +870,11 @@ def standard_errors(compared: Compared) -> None:
         asked["treatment effects"] = lambda fit: fit.treatment_effects(
             labels[-1], labels[0], **options
         )
+    if "types" not in compared.spec.noise and compared.spec.formula != "intercept":
+        for of in ("chance", "outcome"):
+            asked[f"marginal effects on the {of}"] = lambda fit, of=of: fit.marginal_effects(
+                "x", of=of, **options
+            )
     for name, ask in asked.items():
         table = ask(moving).table
         up, down = (ask(fit).table["estimate"].to_numpy() for fit in (above, below))
@@ -842,6 +1059,8 @@ def repeated_rows(compared: Compared) -> None:
         if np.isfinite(compared.result.bse).all():
             same_errors(other, compared.result, "of repeated rows")
             close(found["std_error"], wanted["std_error"], 1e-4, "their errors", floor=1e-3)
+            found, wanted = (fit.naive["std_error"] for fit in (other, compared.result))
+            close(found / wanted, wanted / wanted, 1e-6, "errors of least squares, repeated rows")
     if spec.door in ("fit", "ordered"):
         return  # two steps are there for two regimes, and for one
     for errors in ("observed", "robust") if spec.errors != "clustered" else ("clustered",):
@@ -938,7 +1157,8 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
     check.__name__: check
     for check in (
         likelihood_of_rows, derivatives, residuals, kernels_agree, chunks, optimum, covariances,
-        predictions, prediction_levels, effects, sorting_and_gains, marginal_effects,
+        predictions, prediction_levels, intervals, effects, groups_of_choosers, policies,
+        typical_rows, sorting_and_gains, marginal_effects,
         types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
         estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, pages,
     )
