@@ -329,16 +329,124 @@ def covariances(compared: Compared) -> None:
         raise NotAskedError("the information is that of a simulation with other points")
     at_fit = library.of_fit(result)
     _, _, hessian = at_fit.evaluation(free)
-    slopes = np.empty((len(at_fit.names), len(free)))
-    for i, step in enumerate(1e-5 * np.maximum(np.abs(free), 0.3)):
-        away = step * (np.arange(len(free)) == i)
-        above, below = (list(at_fit.values(free + sign * away).values()) for sign in (1.0, -1.0))
-        slopes[:, i] = (np.array(above) - np.array(below)) / (2.0 * step)
-    found, wanted = np.asarray(result.cov_params()), slopes @ np.linalg.solve(-hessian, slopes.T)
-    size = np.sqrt(np.diag(wanted))
+    slopes = slopes_of(lambda at: list(at_fit.values(at).values()), free)
+    wanted = slopes @ np.linalg.solve(-hessian, slopes.T)
+    same_covariance(result.cov_params(), wanted, "covariance of the estimates")
+
+
+def slopes_of(function: Callable[[Array], Any], at: Array, size: float = 1e-5) -> Array:
+    """Return how numbers (m,) move with each argument (p,), by central differences: (m, p)."""
+    columns = []
+    for i, step in enumerate(size * np.maximum(np.abs(at), 0.3)):
+        away = step * (np.arange(len(at)) == i)
+        above, below = (np.asarray(function(at + sign * away)) for sign in (1.0, -1.0))
+        columns.append((above - below) / (2.0 * step))
+    return np.column_stack(columns)
+
+
+def same_covariance(found: Any, wanted: Array, what: str) -> None:
+    """Assert that covariances agree, in standard errors, where they are there."""
+    found, size = np.asarray(found), np.sqrt(np.diag(wanted))
     size = np.outer(size, size)
-    close(found / size, np.where(np.isnan(found), np.nan, wanted / size), CLOSE_COVARIANCE,
-          "covariance of the estimates")  # fmt: skip
+    close(found / size, np.where(np.isnan(found), np.nan, wanted / size), CLOSE_COVARIANCE, what)
+
+
+def counted_rows(case: Case) -> float:
+    """Return how many rows count."""
+    weights = case.recorded.weights
+    return float(weights.sum() if case.spec.weights == "frequency" else (weights > 0).sum())
+
+
+def squared(case: Case, scores: Array) -> Array:
+    """Return summed outer products of unweighted scores (n, p), as weights count rows."""
+    weights = case.recorded.weights
+    counts = weights if case.spec.weights == "frequency" else weights**2
+    return (scores * counts[:, None]).T @ scores
+
+
+def sandwiches(compared: Compared) -> None:
+    """HC1 is the sandwich of the rows' scores, by differences of their log-likelihoods."""
+    case, spec = compared.case, compared.spec
+    if spec.noise == "laplace" or (spec.noise.startswith("correlated") and compared.n_outcomes > 2):
+        raise NotAskedError("the log-likelihood has kinks, or is simulated")
+    if spec.panel == "people" or spec.errors == "clustered" or spec.index == "unknown":
+        raise NotAskedError("rows are not independent, or their order is that of a search")
+    result = library.fit(case, compared.folder, covariance="HC1")
+    free, at_fit = np.asarray(result.solution.free), library.of_fit(result)
+    if not result.converged or result.solution.held or len(free) != len(compared.free):
+        raise NotAskedError("the fit did not converge, or is at a boundary")
+    scores = slopes_of(at_fit.row_logliks, free)
+    if np.abs(scores).max(axis=0).min() < 1e-6:
+        raise NotAskedError("a score vanishes in every row, as that of a loading of zero")
+    bread = np.linalg.pinv(-at_fit.evaluation(free)[2], hermitian=True)
+    rows, slopes = counted_rows(case), slopes_of(lambda at: list(at_fit.values(at).values()), free)
+    middle = squared(case, scores) * rows / (rows - len(free))
+    same_covariance(result.cov_params(), slopes @ bread @ middle @ bread @ slopes.T, "HC1")
+
+
+def two_steps(compared: Compared) -> None:
+    """Robust errors of two steps are those of their stacked equations, by numeric slopes."""
+    case, spec, labels = compared.case, compared.spec, compared.case.labels
+    if spec.door in ("fit", "ordered") or spec.shared != "none":
+        raise NotAskedError("there are no two steps, or their equations share parameters")
+    ways = {"method": "two-step"} | ({"covariance": "robust"} if spec.errors != "clustered" else {})
+    result = library.fit(case, compared.folder, **ways)
+    recorded, unit = case.recorded, case.known["unit"]
+    first = [("selection", term) for term in case.designs["selection"]]
+    names, here, x, y = list(first), [], [], []
+    for j, label in enumerate(labels):
+        here.append((recorded.chosen == j) & np.isfinite(recorded.outcome))
+        x.append(np.column_stack(list(case.designs[label].values())))
+        y.append(np.where(here[j], recorded.outcome / unit, 0.0))
+        names += [(label, term) for term in case.designs[label]]
+    z = np.column_stack(list(case.designs["selection"].values()))
+    sizes = [np.abs(one).mean(axis=0) for one in (z, *x)]  # all is asked in units of size one
+    z, x = z / sizes[0], [one / size for one, size in zip(x, sizes[1:], strict=True)]
+    turned = np.concatenate([sizes[0], *(size / unit for size in sizes[1:])])
+    params = dict(zip(names, [result.params[name] for name in names] * turned, strict=True))
+    # The index is positive in the regime True, and where the one outcome is selected.
+    side = np.where(recorded.chosen == (spec.door == "switching"), 1.0, -1.0)
+
+    def log_chance(gamma: Array) -> Array:
+        return stats.norm.logcdf(side * (z @ gamma))
+
+    def mills(gamma: Array) -> Array:
+        return side * np.exp(stats.norm.logpdf(z @ gamma) - log_chance(gamma))
+
+    def equations(at: Array) -> Array:
+        """Return what every row adds to the stacked equations (n, p)."""
+        gamma, rest = at[: len(first)], at[len(first) :]
+        parts, ratio, place = [slopes_of(log_chance, gamma, 1e-4)], mills(gamma), 0
+        for j in range(len(labels)):
+            regressors = np.column_stack([x[j], ratio])
+            own = rest[place : place + regressors.shape[1]]
+            place += regressors.shape[1]
+            parts.append(regressors * (here[j] * (y[j] - regressors @ own))[:, None])
+        return np.column_stack(parts)
+
+    gamma = np.array([params[name] for name in first])
+    at, kept, ratio = list(gamma), list(range(len(first))), mills(gamma)
+    for j, label in enumerate(labels):
+        own = np.array([params[label, term] for term in case.designs[label]])
+        weights = recorded.weights * here[j] * ratio
+        kept += range(len(at), len(at) + len(own))
+        at += [*own, weights @ (y[j] - x[j] @ own) / (weights @ ratio)]
+    scores, weights = equations(np.array(at)), recorded.weights
+    norm = np.sqrt((scores**2).mean(axis=0))
+    total = np.abs(weights @ scores) / (norm * len(scores))
+    assert total.max() < 1e-6, f"the two steps do not solve their equations: {total.max():.2g}"
+    bread = np.linalg.inv(slopes_of(lambda to: weights @ equations(to) / norm, np.array(at), 1e-4))
+    scores, rows = scores / norm, counted_rows(case)
+    if spec.errors == "clustered":
+        blocks = case.table["block"].to_numpy()
+        sums = np.array([(weights[:, None] * scores)[blocks == b].sum(axis=0)
+                         for b in np.unique(blocks[weights > 0])])  # fmt: skip
+        middle = sums.T @ sums * len(sums) / (len(sums) - 1.0)
+    else:
+        middle = squared(case, scores) * rows / (rows - 1.0)
+    wanted = np.sqrt(np.diag(bread @ middle @ bread.T))[kept]
+    found = np.array([result.bse[name] for name in names]) * turned
+    close(found / wanted, np.ones_like(wanted), CLOSE_COVARIANCE, "errors of two steps")
 
 
 # expectations
@@ -1069,6 +1177,24 @@ def repeated_rows(compared: Compared) -> None:
         same_errors(*two_steps, f"of repeated rows, {errors} by two steps")
 
 
+def weightless_rows(compared: Compared) -> None:
+    """Rows of weight zero are as if they were not there."""
+    case, spec = compared.case, compared.spec
+    counts = case.recorded.weights > 0
+    if counts.all() or spec.layout == "long" or searched(compared):
+        raise NotAskedError("all rows count, or starts depend on all")
+    options, wanted = {}, compared.result
+    if spec.errors == "robust" and spec.panel == "none":
+        options = {"covariance": "HC1"}
+        wanted = library.fit(case, compared.folder, **options)
+    table = case.table[counts].reset_index(drop=True)
+    other = library.fit(replace(case, table=table), compared.folder, **options)
+    same_fit(compared, other, wanted, "without rows of weight zero")
+    if other.converged and wanted.converged and list(other.names) == list(wanted.names):
+        close(other.bic, wanted.bic, 1e-8, "BIC without rows of weight zero")
+        same_errors(other, wanted, "without rows of weight zero")
+
+
 def chunks(compared: Compared) -> None:
     """Many rows are summed as few are: a table repeated many times has as many times the sums."""
     case = compared.case
@@ -1160,7 +1286,8 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
         predictions, prediction_levels, intervals, effects, groups_of_choosers, policies,
         typical_rows, sorting_and_gains, marginal_effects,
         types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
-        estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, pages,
+        estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, weightless_rows,
+        sandwiches, two_steps, pages,
     )
 }  # fmt: skip
 
