@@ -469,6 +469,10 @@ def predictions(compared: Compared) -> None:
     exact = (weights[:, :, None] * each).sum(axis=1) / weights.sum(axis=1)[:, None]
     known = np.where(compared.case.known["described"], 0.0, np.nan)
     close(means, exact[:, : len(labels)] + known, 1e-7, "latent means", floor=unit)
+    scales = np.asarray(fit.predict(compared.rows, kind="scale")).reshape(n, -1)
+    lost = compared.spec.scale == "moving"  # else a scale is known without covariates
+    exact = scales_of(compared.case, compared.case.truth) + (known if lost else 0.0)
+    close(scales, exact, 1e-7, "scales of noise", floor=unit)
     chance = np.asarray(fit.predict(compared.rows, kind="chance")).reshape(n, -1)
     for j in range(chance.shape[1]):
         drawn(chance[:, j], (chosen == j).astype(float), 1.0, f"probability of {labels[j]}")
@@ -1068,6 +1072,23 @@ def formats(compared: Compared) -> None:
     close(theirs, mine, 1e-9, f"latent means of {compared.spec.table}", floor=1e-9)
 
 
+def ordered_categories(compared: Compared) -> None:
+    """The first of ordered categories is the base, whatever the table is kept in."""
+    case, spec = compared.case, compared.spec
+    if spec.formula not in ("categories", "labels") or searched(compared):
+        raise NotAskedError("there are no categories, or a search begins from them")
+    order = pd.CategoricalDtype(["w", "u", "v"], ordered=True)
+    ordered = replace(case, table=case.table.assign(g=case.table["g"].astype(order)))
+    name = "g" if spec.formula == "labels" else "C(g)"
+    for table in ("pandas", "arrow", "parquet"):
+        one = replace(ordered, spec=replace(spec, table=table))
+        made = library.fit(one, compared.folder)
+        close(made.llf, compared.result.llf, 1e-7, f"log-likelihood of ordered categories, {table}")
+        terms = {term for _, term in made.params.index if "[T." in term}
+        wanted = {f"{name}[T.{level}]" for level in "uv"}
+        assert terms == wanted, f"terms of ordered categories in {table}: {sorted(terms)}"
+
+
 OF_ESTIMATOR = frozenset({"index", "alternatives", "rule", "noise", "scale", "panel", "units"})
 """Options that the estimator has too."""
 
@@ -1286,6 +1307,7 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
         predictions, prediction_levels, intervals, effects, groups_of_choosers, policies,
         typical_rows, sorting_and_gains, marginal_effects,
         types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
+        ordered_categories,
         estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, weightless_rows,
         sandwiches, two_steps, pages,
     )
