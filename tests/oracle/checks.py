@@ -371,9 +371,13 @@ def sandwiches(compared: Compared) -> None:
         raise NotAskedError("the log-likelihood has kinks, or is simulated")
     if spec.panel == "people" or spec.errors == "clustered" or spec.index == "unknown":
         raise NotAskedError("rows are not independent, or their order is that of a search")
-    result = library.fit(case, compared.folder, covariance="HC1")
+    same_sandwich(case, library.fit(case, compared.folder, covariance="HC1"))
+
+
+def same_sandwich(case: Case, result: Any) -> None:
+    """Assert that HC1 errors of a fit are those of its rows' scores, by numeric slopes."""
     free, at_fit = np.asarray(result.solution.free), library.of_fit(result)
-    if not result.converged or result.solution.held or len(free) != len(compared.free):
+    if not result.converged or result.solution.held:
         raise NotAskedError("the fit did not converge, or is at a boundary")
     scores = slopes_of(at_fit.row_logliks, free)
     if np.abs(scores).max(axis=0).min() < 1e-6:
@@ -382,6 +386,25 @@ def sandwiches(compared: Compared) -> None:
     rows, slopes = counted_rows(case), slopes_of(lambda at: list(at_fit.values(at).values()), free)
     middle = squared(case, scores) * rows / (rows - len(free))
     same_covariance(result.cov_params(), slopes @ bread @ middle @ bread @ slopes.T, "HC1")
+
+
+def binary_outcomes(compared: Compared) -> None:
+    """A probit with selection has the derivatives and the sandwich of its log-likelihood."""
+    case, spec = compared.case, compared.spec
+    if spec.door != "sample_selection" or spec.outcome != "recorded" or spec.response != "itself":
+        raise NotAskedError("no outcome to cut in two")
+    if spec.errors == "clustered":
+        raise NotAskedError("rows are not independent")
+    outcome = case.table["y"]
+    cut = (outcome > outcome.median()).astype(float).where(outcome.notna())
+    binary = replace(case, table=case.table.assign(y=cut))
+    result = library.fit(binary, compared.folder, binary=True, covariance="HC1")
+    at_fit = library.of_fit(result)
+    at = np.asarray(result.solution.free) * 0.9 + 0.02
+    weights = case.recorded.weights
+    score = slopes_of(at_fit.row_logliks, at).T @ weights
+    close(at_fit.evaluation(at)[1], score, CLOSE_SLOPE, "score", float(np.abs(score).max()))
+    same_sandwich(binary, result)
 
 
 def two_steps(compared: Compared) -> None:
@@ -570,6 +593,21 @@ def intervals(compared: Compared) -> None:
                 away, sign * reach[usual], 1e-6, f"ends of intervals of {kind}, {scale}",
                 floor=1e-6 + float(np.max(np.abs(reach[usual]), initial=0.0)),
             )  # fmt: skip
+
+
+def scales_of_absent(compared: Compared) -> None:
+    """In long data a noise scale is known where the case has a row that says its covariates."""
+    case, spec = compared.case, compared.spec
+    if spec.layout != "long" or spec.noise != "normal" or searched(compared):
+        raise NotAskedError("one row per case, or a search")
+    noise = ss.noises.Independent(scale="~ price")
+    fit = library.fit(case, compared.folder, noise=noise)
+    found = fit.predict(compared.rows, kind="scale")
+    for place, label in enumerate(case.labels):
+        price = np.where(case.known["open"][:, place], case.known["prices"][:, place], np.nan)
+        at = (fit.params[label, f"log scale: {term}"] for term in ("Intercept", "price"))
+        wanted = np.exp(next(at) + next(at) * price)
+        close(found[label], wanted, 1e-8, f"scales of {label}", 1e-6 * case.known["unit"])
 
 
 def averaged(
@@ -1196,6 +1234,12 @@ def repeated_rows(compared: Compared) -> None:
         ways = {"method": "two-step", "covariance": errors}
         two_steps = [library.fit(one, compared.folder, **ways) for one in (alike, case)]
         same_errors(*two_steps, f"of repeated rows, {errors} by two steps")
+        if spec.formula != "plain" or spec.outcome != "recorded":
+            continue
+        ways = {"covariance": errors, "endogenous": {"t": "~ base"}}
+        with_first_stage = [library.fit(one, compared.folder, **ways) for one in (alike, case)]
+        if all(one.converged for one in with_first_stage):
+            same_errors(*with_first_stage, f"of repeated rows, {errors} with a first stage")
 
 
 def weightless_rows(compared: Compared) -> None:
@@ -1304,12 +1348,12 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
     check.__name__: check
     for check in (
         likelihood_of_rows, derivatives, residuals, kernels_agree, chunks, optimum, covariances,
-        predictions, prediction_levels, intervals, effects, groups_of_choosers, policies,
-        typical_rows, sorting_and_gains, marginal_effects,
+        predictions, prediction_levels, scales_of_absent, intervals, effects,
+        groups_of_choosers, policies, typical_rows, sorting_and_gains, marginal_effects,
         types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
         ordered_categories,
         estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, weightless_rows,
-        sandwiches, two_steps, pages,
+        sandwiches, binary_outcomes, two_steps, pages,
     )
 }  # fmt: skip
 

@@ -370,6 +370,7 @@ def draw_case(spec: Spec) -> Case:
     known = {
         "z": z, "z_mean": float(z.mean()), "unit": unit,
         "price": table[f"price_{min(k - 1, 1)}"].to_numpy(),
+        "prices": np.column_stack([table[f"price_{j}"] for j in range(k)]),
         "offset": np.zeros((n, k)), "cost": np.zeros((n, k)), "open": np.ones((n, k), dtype=bool),
         "scales": [unit * scale for scale in KNOWN_SCALES[:k]],
         "described": np.ones((n, k), dtype=bool),
