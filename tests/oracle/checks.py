@@ -371,7 +371,8 @@ def sandwiches(compared: Compared) -> None:
         raise NotAskedError("the log-likelihood has kinks, or is simulated")
     if spec.panel == "people" or spec.errors == "clustered" or spec.index == "unknown":
         raise NotAskedError("rows are not independent, or their order is that of a search")
-    same_sandwich(case, library.fit(case, compared.folder, covariance="HC1"))
+    held = replace(case, spec=replace(spec, table="pandas"))
+    same_sandwich(case, library.fit(held, covariance="HC1"))
 
 
 def same_sandwich(case: Case, result: Any) -> None:
@@ -397,8 +398,9 @@ def binary_outcomes(compared: Compared) -> None:
         raise NotAskedError("rows are not independent")
     outcome = case.table["y"]
     cut = (outcome > outcome.median()).astype(float).where(outcome.notna())
-    binary = replace(case, table=case.table.assign(y=cut))
-    result = library.fit(binary, compared.folder, binary=True, covariance="HC1")
+    held = replace(spec, table="pandas")
+    binary = replace(case, table=case.table.assign(y=cut), spec=held)
+    result = library.fit(binary, binary=True, covariance="HC1")
     at_fit = library.of_fit(result)
     at = np.asarray(result.solution.free) * 0.9 + 0.02
     weights = case.recorded.weights
@@ -585,7 +587,10 @@ def intervals(compared: Compared) -> None:
         else:
             link, slope = (lambda x: x), np.ones_like(at)
         reach = z * slope * error
-        usual = reach < 20.0 if np.isfinite(bound) else np.ones_like(reach, dtype=bool)
+        # An end within rounding of 1 has no logit to compare.
+        usual = reach + np.abs(link(at)) < 12.0 if kind == "chance" else reach < np.inf
+        if np.isfinite(bound):
+            usual &= reach < 20.0
         for end, sign in ((low, -1.0), (high, 1.0)):
             with np.errstate(all="ignore"):
                 away = (link(end) - link(at))[usual]
