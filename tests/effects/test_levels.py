@@ -80,25 +80,6 @@ def test_levels_of_log1p_are_those_of_the_logarithm_less_one_and_stay_above_minu
     np.testing.assert_allclose(found, expected - 1.0, rtol=0, atol=1e-7)
 
 
-def test_switching_effects_are_those_of_simulated_levels(switching: ss.FitResult) -> None:
-    rng = np.random.default_rng(9)
-    index = switching.predict(kind="chance")
-    from scipy.special import ndtri
-
-    u = rng.standard_normal((DRAWS, len(index)))
-    treated = ndtri(index["a"].to_numpy()) + u > 0
-    means, levels = switching.predict(), {}
-    for label in ("a", "b"):
-        scale, correlation = switching.scales[label], switching.correlations[label]
-        own = rng.standard_normal(u.shape)
-        noise = correlation * u + np.sqrt(1 - correlation**2) * own
-        levels[label] = np.exp(means[label].to_numpy() + scale * noise)
-    gain = levels["a"] - levels["b"]
-    found = np.array([gain.mean(), gain[treated].mean(), gain[~treated].mean()])
-    effects = switching.treatment_effects("a", "b", scale="level").table
-    np.testing.assert_allclose(effects["estimate"][:3], found, rtol=0.01, atol=0.02)
-
-
 @pytest.mark.parametrize("model", ["roy", "switching"])
 def test_heterogeneity_of_levels_holds_their_means_and_effects(
     model: str, request: pytest.FixtureRequest

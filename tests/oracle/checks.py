@@ -9,18 +9,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
+from scipy import optimize, special, stats
 
 import selfselect as ss
 from oracle import library
-from oracle.generator import Case, Spec, draw_case, scales_of
+from oracle.generator import Case, Spec, column_of, draw_case, means_of, scales_of
 from oracle.integrals import Array
 
 CLOSE = 1e-9
@@ -329,16 +329,149 @@ def covariances(compared: Compared) -> None:
         raise NotAskedError("the information is that of a simulation with other points")
     at_fit = library.of_fit(result)
     _, _, hessian = at_fit.evaluation(free)
-    slopes = np.empty((len(at_fit.names), len(free)))
-    for i, step in enumerate(1e-5 * np.maximum(np.abs(free), 0.3)):
-        away = step * (np.arange(len(free)) == i)
-        above, below = (list(at_fit.values(free + sign * away).values()) for sign in (1.0, -1.0))
-        slopes[:, i] = (np.array(above) - np.array(below)) / (2.0 * step)
-    found, wanted = np.asarray(result.cov_params()), slopes @ np.linalg.solve(-hessian, slopes.T)
-    size = np.sqrt(np.diag(wanted))
+    slopes = slopes_of(lambda at: list(at_fit.values(at).values()), free)
+    wanted = slopes @ np.linalg.solve(-hessian, slopes.T)
+    same_covariance(result.cov_params(), wanted, "covariance of the estimates")
+
+
+def slopes_of(function: Callable[[Array], Any], at: Array, size: float = 1e-5) -> Array:
+    """Return how numbers (m,) move with each argument (p,), by central differences: (m, p)."""
+    columns = []
+    for i, step in enumerate(size * np.maximum(np.abs(at), 0.3)):
+        away = step * (np.arange(len(at)) == i)
+        above, below = (np.asarray(function(at + sign * away)) for sign in (1.0, -1.0))
+        columns.append((above - below) / (2.0 * step))
+    return np.column_stack(columns)
+
+
+def same_covariance(found: Any, wanted: Array, what: str) -> None:
+    """Assert that covariances agree, in standard errors, where they are there."""
+    found, size = np.asarray(found), np.sqrt(np.diag(wanted))
     size = np.outer(size, size)
-    close(found / size, np.where(np.isnan(found), np.nan, wanted / size), CLOSE_COVARIANCE,
-          "covariance of the estimates")  # fmt: skip
+    close(found / size, np.where(np.isnan(found), np.nan, wanted / size), CLOSE_COVARIANCE, what)
+
+
+def counted_rows(case: Case) -> float:
+    """Return how many rows count."""
+    weights = case.recorded.weights
+    return float(weights.sum() if case.spec.weights == "frequency" else (weights > 0).sum())
+
+
+def squared(case: Case, scores: Array) -> Array:
+    """Return summed outer products of unweighted scores (n, p), as weights count rows."""
+    weights = case.recorded.weights
+    counts = weights if case.spec.weights == "frequency" else weights**2
+    return (scores * counts[:, None]).T @ scores
+
+
+def sandwiches(compared: Compared) -> None:
+    """HC1 is the sandwich of the rows' scores, by differences of their log-likelihoods."""
+    case, spec = compared.case, compared.spec
+    if spec.noise == "laplace" or (spec.noise.startswith("correlated") and compared.n_outcomes > 2):
+        raise NotAskedError("the log-likelihood has kinks, or is simulated")
+    if spec.panel == "people" or spec.errors == "clustered" or spec.index == "unknown":
+        raise NotAskedError("rows are not independent, or their order is that of a search")
+    held = replace(case, spec=replace(spec, table="pandas"))
+    same_sandwich(case, library.fit(held, covariance="HC1"))
+
+
+def same_sandwich(case: Case, result: Any) -> None:
+    """Assert that HC1 errors of a fit are those of its rows' scores, by numeric slopes."""
+    free, at_fit = np.asarray(result.solution.free), library.of_fit(result)
+    if not result.converged or result.solution.held:
+        raise NotAskedError("the fit did not converge, or is at a boundary")
+    scores = slopes_of(at_fit.row_logliks, free)
+    if np.abs(scores).max(axis=0).min() < 1e-6:
+        raise NotAskedError("a score vanishes in every row, as that of a loading of zero")
+    bread = np.linalg.pinv(-at_fit.evaluation(free)[2], hermitian=True)
+    rows, slopes = counted_rows(case), slopes_of(lambda at: list(at_fit.values(at).values()), free)
+    middle = squared(case, scores) * rows / (rows - len(free))
+    same_covariance(result.cov_params(), slopes @ bread @ middle @ bread @ slopes.T, "HC1")
+
+
+def binary_outcomes(compared: Compared) -> None:
+    """A probit with selection has the derivatives and the sandwich of its log-likelihood."""
+    case, spec = compared.case, compared.spec
+    if spec.door != "sample_selection" or spec.outcome != "recorded" or spec.response != "itself":
+        raise NotAskedError("no outcome to cut in two")
+    if spec.errors == "clustered":
+        raise NotAskedError("rows are not independent")
+    outcome = case.table["y"]
+    cut = (outcome > outcome.median()).astype(float).where(outcome.notna())
+    held = replace(spec, table="pandas")
+    binary = replace(case, table=case.table.assign(y=cut), spec=held)
+    result = library.fit(binary, binary=True, covariance="HC1")
+    at_fit = library.of_fit(result)
+    at = np.asarray(result.solution.free) * 0.9 + 0.02
+    weights = case.recorded.weights
+    score = slopes_of(at_fit.row_logliks, at).T @ weights
+    close(at_fit.evaluation(at)[1], score, CLOSE_SLOPE, "score", float(np.abs(score).max()))
+    same_sandwich(binary, result)
+
+
+def two_steps(compared: Compared) -> None:
+    """Robust errors of two steps are those of their stacked equations, by numeric slopes."""
+    case, spec, labels = compared.case, compared.spec, compared.case.labels
+    if spec.door in ("fit", "ordered") or spec.shared != "none":
+        raise NotAskedError("there are no two steps, or their equations share parameters")
+    ways = {"method": "two-step"} | ({"covariance": "robust"} if spec.errors != "clustered" else {})
+    result = library.fit(case, compared.folder, **ways)
+    recorded, unit = case.recorded, case.known["unit"]
+    first = [("selection", term) for term in case.designs["selection"]]
+    names, here, x, y = list(first), [], [], []
+    for j, label in enumerate(labels):
+        here.append((recorded.chosen == j) & np.isfinite(recorded.outcome))
+        x.append(np.column_stack(list(case.designs[label].values())))
+        y.append(np.where(here[j], recorded.outcome / unit, 0.0))
+        names += [(label, term) for term in case.designs[label]]
+    z = np.column_stack(list(case.designs["selection"].values()))
+    sizes = [np.abs(one).mean(axis=0) for one in (z, *x)]  # all is asked in units of size one
+    z, x = z / sizes[0], [one / size for one, size in zip(x, sizes[1:], strict=True)]
+    turned = np.concatenate([sizes[0], *(size / unit for size in sizes[1:])])
+    params = dict(zip(names, [result.params[name] for name in names] * turned, strict=True))
+    # The index is positive in the regime True, and where the one outcome is selected.
+    side = np.where(recorded.chosen == (spec.door == "switching"), 1.0, -1.0)
+
+    def log_chance(gamma: Array) -> Array:
+        return stats.norm.logcdf(side * (z @ gamma))
+
+    def mills(gamma: Array) -> Array:
+        return side * np.exp(stats.norm.logpdf(z @ gamma) - log_chance(gamma))
+
+    def equations(at: Array) -> Array:
+        """Return what every row adds to the stacked equations (n, p)."""
+        gamma, rest = at[: len(first)], at[len(first) :]
+        parts, ratio, place = [slopes_of(log_chance, gamma, 1e-4)], mills(gamma), 0
+        for j in range(len(labels)):
+            regressors = np.column_stack([x[j], ratio])
+            own = rest[place : place + regressors.shape[1]]
+            place += regressors.shape[1]
+            parts.append(regressors * (here[j] * (y[j] - regressors @ own))[:, None])
+        return np.column_stack(parts)
+
+    gamma = np.array([params[name] for name in first])
+    at, kept, ratio = list(gamma), list(range(len(first))), mills(gamma)
+    for j, label in enumerate(labels):
+        own = np.array([params[label, term] for term in case.designs[label]])
+        weights = recorded.weights * here[j] * ratio
+        kept += range(len(at), len(at) + len(own))
+        at += [*own, weights @ (y[j] - x[j] @ own) / (weights @ ratio)]
+    scores, weights = equations(np.array(at)), recorded.weights
+    norm = np.sqrt((scores**2).mean(axis=0))
+    total = np.abs(weights @ scores) / (norm * len(scores))
+    assert total.max() < 1e-6, f"the two steps do not solve their equations: {total.max():.2g}"
+    bread = np.linalg.inv(slopes_of(lambda to: weights @ equations(to) / norm, np.array(at), 1e-4))
+    scores, rows = scores / norm, counted_rows(case)
+    if spec.errors == "clustered":
+        blocks = case.table["block"].to_numpy()
+        sums = np.array([(weights[:, None] * scores)[blocks == b].sum(axis=0)
+                         for b in np.unique(blocks[weights > 0])])  # fmt: skip
+        middle = sums.T @ sums * len(sums) / (len(sums) - 1.0)
+    else:
+        middle = squared(case, scores) * rows / (rows - 1.0)
+    wanted = np.sqrt(np.diag(bread @ middle @ bread.T))[kept]
+    found = np.array([result.bse[name] for name in names]) * turned
+    close(found / wanted, np.ones_like(wanted), CLOSE_COVARIANCE, "errors of two steps")
 
 
 # expectations
@@ -361,6 +494,10 @@ def predictions(compared: Compared) -> None:
     exact = (weights[:, :, None] * each).sum(axis=1) / weights.sum(axis=1)[:, None]
     known = np.where(compared.case.known["described"], 0.0, np.nan)
     close(means, exact[:, : len(labels)] + known, 1e-7, "latent means", floor=unit)
+    scales = np.asarray(fit.predict(compared.rows, kind="scale")).reshape(n, -1)
+    lost = compared.spec.scale == "moving"  # else a scale is known without covariates
+    exact = scales_of(compared.case, compared.case.truth) + (known if lost else 0.0)
+    close(scales, exact, 1e-7, "scales of noise", floor=unit)
     chance = np.asarray(fit.predict(compared.rows, kind="chance")).reshape(n, -1)
     for j in range(chance.shape[1]):
         drawn(chance[:, j], (chosen == j).astype(float), 1.0, f"probability of {labels[j]}")
@@ -384,18 +521,98 @@ def predictions(compared: Compared) -> None:
             )  # fmt: skip
 
 
-def prediction_levels(compared: Compared) -> None:
-    """Means of levels of a logarithm are means of exponentials."""
+def levels_of(compared: Compared) -> Array:
+    """Return draws (m, n, k) of what the outcome is the logarithm of, where they have a mean."""
     if compared.spec.response == "itself":
         raise NotAskedError("the outcome is no logarithm")
-    fit, (latent, _) = compared.of_truth, compared.draws
-    levels = np.exp(latent[:, :, : compared.n_outcomes]) - (compared.spec.response == "log1p")
+    latent = compared.draws[0][:, :, : compared.n_outcomes]
+    levels = np.exp(latent) - (compared.spec.response == "log1p")
+    if not (np.isfinite(levels.max()) and levels.max() < 1e4 * levels.mean()):
+        raise NotAskedError("draws of levels have no mean to speak of")
+    return levels
+
+
+def prediction_levels(compared: Compared) -> None:
+    """Means of levels of a logarithm are means of exponentials."""
+    levels, described = levels_of(compared), compared.case.known["described"]
+    fit, chosen, labels = compared.of_truth, compared.draws[1], compared.case.labels
     found = np.asarray(fit.predict(compared.rows, kind="latent", scale="level"))
     found = found.reshape(levels.shape[1], -1)
-    if np.isfinite(levels.max()) and levels.max() < 1e4 * levels.mean():
-        described = compared.case.known["described"]
-        assert np.array_equal(np.isnan(found), ~described), "levels that are missing"
-        drawn(np.where(described, found, levels.mean(axis=0)), levels, 1.0, "means of levels")
+    assert np.array_equal(np.isnan(found), ~described), "levels that are missing"
+    drawn(np.where(described, found, levels.mean(axis=0)), levels, 1.0, "means of levels")
+    selects = compared.spec.door == "sample_selection"
+    picked = levels[:, :, 0] if selects else np.take_along_axis(
+        levels, np.maximum(chosen, 0)[:, :, None], axis=2
+    )[:, :, 0]  # fmt: skip
+    outcome = np.asarray(fit.predict(compared.rows, kind="outcome", scale="level")).ravel()
+    drawn(outcome, given(picked, chosen == 0) if selects else picked, 1.0, "mean level")
+    if not described.all():
+        return
+    by_choice = fit.predict(compared.rows, kind="given_seen", scale="level")
+    for column in by_choice.columns:
+        label, seen = (labels[0], column) if selects else column
+        here = chosen == (int(not seen) if selects else labels.index(seen))
+        drawn(
+            by_choice[column], given(levels[:, :, labels.index(label)], here), 1.0,
+            f"mean level of {label} given {seen}",
+        )  # fmt: skip
+
+
+LEVEL = 0.9
+
+
+def intervals(compared: Compared) -> None:
+    """Intervals are symmetric in what has no bounds: logits, and logarithms of the distance."""
+    fit, spec = compared.of_truth, compared.spec
+    if "types" in spec.noise:
+        raise NotAskedError("chances of types are not predicted with errors")
+    rows = few_cases(compared.case, FEW_CASES)
+    z = stats.norm.ppf(0.5 + 0.5 * LEVEL)
+    if np.isfinite(fit.covariance.df):
+        z = stats.t.ppf(0.5 + 0.5 * LEVEL, fit.covariance.df)
+    asked = [("chance", "model", 0.0), ("scale", "model", 0.0)]
+    asked += [(kind, "model", -np.inf) for kind in ("latent", "outcome", "given_seen")]
+    if spec.response != "itself" and spec.noise in ("normal", "correlated"):
+        bound = -1.0 if spec.response == "log1p" else 0.0
+        asked += [(kind, "level", bound) for kind in ("latent", "outcome", "given_seen")]
+    for kind, scale, bound in asked:
+        table = fit.predict(rows, kind=kind, scale=scale, level=LEVEL)
+        at, error, low, high = np.asarray(table).reshape(len(table), -1, 4).transpose(2, 0, 1)
+        sound = np.isfinite(error) & (at > bound) & ((kind != "chance") | (at < 1.0))
+        at, error, low, high = (one[sound] for one in (at, error, low, high))
+        if kind == "chance":
+            link, slope = special.logit, 1.0 / (at * (1.0 - at))
+        elif np.isfinite(bound):
+            link, slope = (lambda x, bound=bound: np.log(x - bound)), 1.0 / (at - bound)
+        else:
+            link, slope = (lambda x: x), np.ones_like(at)
+        reach = z * slope * error
+        # An end within rounding of 1 has no logit to compare.
+        usual = reach + np.abs(link(at)) < 12.0 if kind == "chance" else reach < np.inf
+        if np.isfinite(bound):
+            usual &= reach < 20.0
+        for end, sign in ((low, -1.0), (high, 1.0)):
+            with np.errstate(all="ignore"):
+                away = (link(end) - link(at))[usual]
+            close(
+                away, sign * reach[usual], 1e-6, f"ends of intervals of {kind}, {scale}",
+                floor=1e-6 + float(np.max(np.abs(reach[usual]), initial=0.0)),
+            )  # fmt: skip
+
+
+def scales_of_absent(compared: Compared) -> None:
+    """In long data a noise scale is known where the case has a row that says its covariates."""
+    case, spec = compared.case, compared.spec
+    if spec.layout != "long" or spec.noise != "normal" or searched(compared):
+        raise NotAskedError("one row per case, or a search")
+    noise = ss.noises.Independent(scale="~ price")
+    fit = library.fit(case, compared.folder, noise=noise)
+    found = fit.predict(compared.rows, kind="scale")
+    for place, label in enumerate(case.labels):
+        price = np.where(case.known["open"][:, place], case.known["prices"][:, place], np.nan)
+        at = (fit.params[label, f"log scale: {term}"] for term in ("Intercept", "price"))
+        wanted = np.exp(next(at) + next(at) * price)
+        close(found[label], wanted, 1e-8, f"scales of {label}", 1e-6 * case.known["unit"])
 
 
 def averaged(
@@ -448,6 +665,130 @@ def effects(compared: Compared) -> None:
     every = np.ones_like(chosen, dtype=bool)
     for name, here in (("ATE", every), ("ATT", chosen == to), ("ATU", chosen != to)):
         same_mean(table["estimate"][name], averaged(compared, change, here & both), unit, name)
+
+
+def groups_of_choosers(compared: Compared) -> None:
+    """Outcomes and effects in the groups of those who choose an alternative, also of levels."""
+    fit, (latent, chosen) = compared.of_truth, compared.draws
+    labels, described = compared.case.labels, compared.case.known["described"]
+    if compared.spec.door == "sample_selection":
+        raise NotAskedError("there is one outcome")
+    if compared.rows is not None and compared.spec.weights != "none":
+        raise NotAskedError("a new table has no weights")
+    to, versus = len(labels) - 1, 0
+    both = described[:, [to, versus]].all(axis=1)
+    names = {"of": labels[to], "versus": labels[versus]}
+    scales = ["model"] + ["level"] * (compared.spec.response != "itself")
+    for scale in scales:
+        values = latent if scale == "model" else levels_of(compared)
+        unit = compared.case.known["unit"] if scale == "model" else 1.0
+        options = {"covariates": "fixed", "data": compared.rows, "scale": scale}
+        table = fit.heterogeneity(*names.values(), **options).table
+        found = table.set_index(["group", "of"])["estimate"]
+        wanted = {
+            f"{labels[to]} chosen": (chosen == to) & both,
+            f"{labels[to]} not chosen": (chosen != to) & both,
+        }
+        of = {
+            labels[to]: values[:, :, to], labels[versus]: values[:, :, versus],
+            "effect": values[:, :, to] - values[:, :, versus],
+        }  # fmt: skip
+        for name, draws in of.items():
+            for group, here in wanted.items():
+                what = f"{scale} of {name} where {group}"
+                same_mean(found[group, name], averaged(compared, draws, here), unit, what)
+            first, second = (found[group, name] for group in wanted)
+            close(found["difference", name], first - second, 1e-9, "difference of groups", unit)
+        made = fit.treatment_effects(*names.values(), **options).table
+        if scale == "level":
+            made = made[~made["unit"].str.contains("%|per cent")]
+        made = made.set_index("effect")["estimate"]
+        close([found[group, "effect"] for group in wanted], made[["ATT", "ATU"]], 1e-9, "effects",
+              unit)  # fmt: skip
+        mean = averaged(compared, of["effect"], np.broadcast_to(both, chosen.shape))
+        same_mean(made["ATE"], mean, unit, f"ATE of the {scale}")
+
+
+def policies(compared: Compared) -> None:
+    """A policy recommends the best mean, net of known costs, and is worth what it promises."""
+    case, spec, fit, labels = compared.case, compared.spec, compared.of_truth, compared.case.labels
+    if spec.door != "fit" or not case.known["described"].all():
+        raise NotAskedError("some outcomes have no mean, or regimes are not chosen for an outcome")
+    if compared.rows is not None and spec.weights != "none":
+        raise NotAskedError("a new table has no weights")
+    unit, (latent, chosen) = case.known["unit"], compared.draws
+    means = np.asarray(fit.predict(compared.rows, kind="latent"))
+    each = np.arange(len(means))
+    weights = case.recorded.weights
+    for goal in ("largest", "smallest"):
+        sign = 1.0 if goal == "largest" else -1.0
+        cost = case.known["cost"] if spec.rule in ("max", "min") else 0.0
+        worth = np.where(case.known["open"], sign * means - cost, -np.inf)
+        order = np.argsort(-worth, axis=1)
+        best, margin = order[:, 0], worth[each, order[:, 0]] - worth[each, order[:, 1]]
+        found = fit.policy(compared.rows, goal=goal, covariates="fixed")
+        sure = margin > 1e-9 * unit
+        names = np.array(labels, dtype=object)[best]
+        assert (np.asarray(found.recommended)[sure] == names[sure]).all(), f"{goal}: recommended"
+        close(found.rows["expected"], means[each, best], 1e-9, f"{goal}: expected", unit)
+        margin = np.where(np.isinf(margin), np.nan, margin)
+        close(found.rows["margin"], margin, 1e-9, f"{goal}: margin", unit)
+        picked = np.take_along_axis(latent, chosen[:, :, None], axis=2)[:, :, 0]
+        drawn(found.rows["expert"], picked, unit, f"{goal}: mean of the expert")
+        value = found.value.table.set_index("quantity")["estimate"]
+        worth_it = np.average(means[each, best], weights=weights)
+        close(value["policy"], worth_it, 1e-8, f"{goal}: value of the policy", unit)
+        same_mean(value["expert"], averaged(compared, picked), unit, f"{goal}: value of the expert")
+        alone = {f"everyone in {label}": np.average(means[:, j], weights=weights)
+                 for j, label in enumerate(labels)}  # fmt: skip
+        for name, mean in ({"expert": value["expert"]} | alone).items():
+            close(value[name], mean, 1e-8, f"{goal}: {name}", unit)
+            close(value[f"policy - {name}"], worth_it - mean, 1e-8, f"{goal}: less {name}", unit)
+    default = fit.policy(compared.rows, covariates="fixed").goal
+    assert default == ("smallest" if spec.rule == "min" else "largest"), f"goal: {default}"
+
+
+def priced(case: Case, label: Any, term: str) -> str:
+    """Return the column of a term: a shared price is one column per alternative."""
+    return f"price_{case.labels.index(label)}" if term == "price" else term
+
+
+def typical_rows(compared: Compared) -> None:
+    """Effects at means are those of a row whose columns are at their means by weight."""
+    case, spec, fit, table = compared.case, compared.spec, compared.of_truth, compared.case.table
+    if spec.layout == "long" or compared.rows is not None:
+        raise NotAskedError("no rows of one value per column, or none that are held")
+    weights = case.recorded.weights
+    made: dict[str, Any] = {}
+    for name in table:
+        if table[name].dtype.kind in "fiu":
+            made[str(name)] = [np.average(table[name], weights=weights)]
+        else:
+            made[str(name)] = [pd.Series(weights).groupby(table[name].to_numpy()).sum().idxmax()]
+    row = pd.DataFrame(made)
+    options = {"covariates": "fixed"}
+    asked: dict[str, Callable[..., Any]] = {
+        "choice probabilities": fit.choice_probabilities, "outcomes": fit.potential_outcomes,
+    }  # fmt: skip
+    if spec.formula != "intercept":
+        asked["marginal effects"] = partial(fit.marginal_effects, "x")
+    designs = {
+        name: {term: column_of(priced(case, name, term), row) for term in terms}
+        for name, terms in case.designs.items()
+    }
+    offset = {"offset": np.zeros((1, len(case.labels)))}
+    if spec.offset == "none":
+        typical = replace(case, designs=designs, known=case.known | offset)
+        found = fit.potential_outcomes(at="means", **options).table
+        found = found[found["group"] == "everyone"]["estimate"]
+        if "types" not in spec.noise:
+            means = means_of(typical, case.truth)[0]
+            close(found, means, 1e-8, "outcomes at means of covariates", case.known["unit"])
+    for name, ask in asked.items():
+        wanted, found = ask(data=row, **options).table, ask(at="means", **options).table
+        for column in ("estimate", "std_error"):
+            floor = max(1e-6, float(np.nanmax(np.abs(wanted[column]), initial=0.0)))
+            close(found[column], wanted[column], 1e-6, f"{name} at means: {column}", floor)
 
 
 CLOSE_EFFECT = 2e-3
@@ -581,6 +922,32 @@ def decompositions(compared: Compared) -> None:
     close(parts["gap in the data"], means[1] - means[0], 1e-8, "gap in the data", floor=unit)
     left = parts["gap in the data"] - parts["gap under the model"]
     close(parts["not reproduced"], left, 1e-8, "what is not reproduced", floor=unit)
+    latent, picked = compared.draws
+    predicted = means_of(case, case.truth)
+    at = [
+        [averaged(compared, np.broadcast_to(predicted[:, j], picked.shape), picked == g)
+         for j in (0, 1)] for g in (0, 1)
+    ]  # fmt: skip
+    (of_a, _), (of_b, _) = (averaged(compared, latent[:, :, j], picked == j) for j in (1, 0))
+    mean = np.array([[one[0] for one in each] for each in at])  # group, outcome
+    error = max(one[1] for each in at for one in each) + max(
+        averaged(compared, latent[:, :, j], picked == j)[1] for j in (0, 1)
+    )
+    for reference, share in (("both", 0.5), (labels[1], 1.0), (labels[0], 0.0)):
+        table = compared.of_truth.decompose(
+            labels[1], labels[0], reference=reference, covariates="fixed"
+        ).table
+        parts = table.set_index("part")["estimate"]
+        explained = mean[1] - mean[0]
+        paid = mean[:, 1] - mean[:, 0]
+        wanted = {
+            "covariates": share * explained[1] + (1.0 - share) * explained[0],
+            "pay": share * paid[0] + (1.0 - share) * paid[1],
+            "gap under the model": of_a - of_b,
+        }
+        wanted["selection"] = wanted["gap under the model"] - wanted["covariates"] - wanted["pay"]
+        for name, value in wanted.items():
+            same_mean(parts[name], (value, error), unit, f"{name}, reference {reference}")
 
 
 SHAPES = (
@@ -658,6 +1025,11 @@ def standard_errors(compared: Compared) -> None:
         asked["treatment effects"] = lambda fit: fit.treatment_effects(
             labels[-1], labels[0], **options
         )
+    if "types" not in compared.spec.noise and compared.spec.formula != "intercept":
+        for of in ("chance", "outcome"):
+            asked[f"marginal effects on the {of}"] = lambda fit, of=of: fit.marginal_effects(
+                "x", of=of, **options
+            )
     for name, ask in asked.items():
         table = ask(moving).table
         up, down = (ask(fit).table["estimate"].to_numpy() for fit in (above, below))
@@ -741,6 +1113,23 @@ def formats(compared: Compared) -> None:
     mine = np.asarray(wanted.predict(plain.table, kind="latent"))
     theirs = np.asarray(wanted.predict(table, kind="latent"))
     close(theirs, mine, 1e-9, f"latent means of {compared.spec.table}", floor=1e-9)
+
+
+def ordered_categories(compared: Compared) -> None:
+    """The first of ordered categories is the base, whatever the table is kept in."""
+    case, spec = compared.case, compared.spec
+    if spec.formula not in ("categories", "labels") or searched(compared):
+        raise NotAskedError("there are no categories, or a search begins from them")
+    order = pd.CategoricalDtype(["w", "u", "v"], ordered=True)
+    ordered = replace(case, table=case.table.assign(g=case.table["g"].astype(order)))
+    name = "g" if spec.formula == "labels" else "C(g)"
+    for table in ("pandas", "arrow", "parquet"):
+        one = replace(ordered, spec=replace(spec, table=table))
+        made = library.fit(one, compared.folder)
+        close(made.llf, compared.result.llf, 1e-7, f"log-likelihood of ordered categories, {table}")
+        terms = {term for _, term in made.params.index if "[T." in term}
+        wanted = {f"{name}[T.{level}]" for level in "uv"}
+        assert terms == wanted, f"terms of ordered categories in {table}: {sorted(terms)}"
 
 
 OF_ESTIMATOR = frozenset({"index", "alternatives", "rule", "noise", "scale", "panel", "units"})
@@ -842,12 +1231,38 @@ def repeated_rows(compared: Compared) -> None:
         if np.isfinite(compared.result.bse).all():
             same_errors(other, compared.result, "of repeated rows")
             close(found["std_error"], wanted["std_error"], 1e-4, "their errors", floor=1e-3)
+            found, wanted = (fit.naive["std_error"] for fit in (other, compared.result))
+            close(found / wanted, wanted / wanted, 1e-6, "errors of least squares, repeated rows")
     if spec.door in ("fit", "ordered"):
         return  # two steps are there for two regimes, and for one
     for errors in ("observed", "robust") if spec.errors != "clustered" else ("clustered",):
         ways = {"method": "two-step", "covariance": errors}
         two_steps = [library.fit(one, compared.folder, **ways) for one in (alike, case)]
         same_errors(*two_steps, f"of repeated rows, {errors} by two steps")
+        if spec.formula != "plain" or spec.outcome != "recorded":
+            continue
+        ways = {"covariance": errors, "endogenous": {"t": "~ base"}}
+        with_first_stage = [library.fit(one, compared.folder, **ways) for one in (alike, case)]
+        if all(one.converged for one in with_first_stage):
+            same_errors(*with_first_stage, f"of repeated rows, {errors} with a first stage")
+
+
+def weightless_rows(compared: Compared) -> None:
+    """Rows of weight zero are as if they were not there."""
+    case, spec = compared.case, compared.spec
+    counts = case.recorded.weights > 0
+    if counts.all() or spec.layout == "long" or searched(compared):
+        raise NotAskedError("all rows count, or starts depend on all")
+    options, wanted = {}, compared.result
+    if spec.errors == "robust" and spec.panel == "none":
+        options = {"covariance": "HC1"}
+        wanted = library.fit(case, compared.folder, **options)
+    table = case.table[counts].reset_index(drop=True)
+    other = library.fit(replace(case, table=table), compared.folder, **options)
+    same_fit(compared, other, wanted, "without rows of weight zero")
+    if other.converged and wanted.converged and list(other.names) == list(wanted.names):
+        close(other.bic, wanted.bic, 1e-8, "BIC without rows of weight zero")
+        same_errors(other, wanted, "without rows of weight zero")
 
 
 def chunks(compared: Compared) -> None:
@@ -938,9 +1353,12 @@ CHECKS: dict[str, Callable[[Compared], None]] = {
     check.__name__: check
     for check in (
         likelihood_of_rows, derivatives, residuals, kernels_agree, chunks, optimum, covariances,
-        predictions, prediction_levels, effects, sorting_and_gains, marginal_effects,
+        predictions, prediction_levels, scales_of_absent, intervals, effects,
+        groups_of_choosers, policies, typical_rows, sorting_and_gains, marginal_effects,
         types_of_people, decompositions, simulations, counterfactuals, standard_errors, formats,
-        estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, pages,
+        ordered_categories,
+        estimator, new_rows, many_rows, saved, order_of_rows, repeated_rows, weightless_rows,
+        sandwiches, binary_outcomes, two_steps, pages,
     )
 }  # fmt: skip
 

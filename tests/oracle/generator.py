@@ -167,7 +167,8 @@ def sharing(owner: Any, label: Any) -> tuple[Any, ...]:
     return tuple(str(owner).strip("()").split(", ")) if str(owner).startswith("(") else ()
 
 
-def _means(case: Case, values: Mapping[tuple[Any, str], float]) -> Array:
+def means_of(case: Case, values: Mapping[tuple[Any, str], float]) -> Array:
+    """Return what covariates and offsets predict (n, k), without shifts of types."""
     columns = []
     for place, label in enumerate(case.labels):
         mean = case.known["offset"][:, place].copy()
@@ -240,7 +241,7 @@ def _costs(case: Case, values: Mapping[tuple[Any, str], float]) -> Array:
 
 def _roy_model(case: Case, values: Mapping[tuple[Any, str], float]) -> Model:
     noise, labels = case.spec.noise, case.labels
-    means, scales, cost = _means(case, values), scales_of(case, values), _costs(case, values)
+    means, scales, cost = means_of(case, values), scales_of(case, values), _costs(case, values)
     means = means + case.known.get("subsidy", 0.0)
     n_rows, k = means.shape
     used, nothing = tuple(range(k)), np.zeros(n_rows)
@@ -305,7 +306,7 @@ def _roy_model(case: Case, values: Mapping[tuple[Any, str], float]) -> Model:
 
 def _selection_model(case: Case, values: Mapping[tuple[Any, str], float]) -> Model:
     labels, door = case.labels, case.spec.door
-    means, scales = _means(case, values), scales_of(case, values)
+    means, scales = means_of(case, values), scales_of(case, values)
     index = np.zeros(len(means))
     for term, column in case.designs["selection"].items():
         index += values["selection", term] * column
@@ -361,7 +362,7 @@ def draw_case(spec: Spec) -> Case:
         terms["selection"] = ["Intercept", "x", "z"] if spec.door != "ordered" else ["x", "z"]
     designs = {
         label: {
-            term: _column(f"price_{labels.index(label)}" if term == "price" else term, table)
+            term: column_of(f"price_{labels.index(label)}" if term == "price" else term, table)
             for term in own
         }
         for label, own in terms.items()
@@ -369,6 +370,7 @@ def draw_case(spec: Spec) -> Case:
     known = {
         "z": z, "z_mean": float(z.mean()), "unit": unit,
         "price": table[f"price_{min(k - 1, 1)}"].to_numpy(),
+        "prices": np.column_stack([table[f"price_{j}"] for j in range(k)]),
         "offset": np.zeros((n, k)), "cost": np.zeros((n, k)), "open": np.ones((n, k), dtype=bool),
         "scales": [unit * scale for scale in KNOWN_SCALES[:k]],
         "described": np.ones((n, k), dtype=bool),
@@ -425,7 +427,8 @@ def _right_side(terms: list[str]) -> str:
     return " + ".join(dict.fromkeys(plain)) or "1"
 
 
-def _column(term: str, table: pd.DataFrame) -> Array:
+def column_of(term: str, table: pd.DataFrame) -> Array:
+    """Return the column of a term of a formula."""
     made: dict[str, Any] = {
         "Intercept": np.ones(len(table)),
         **{f"{name}[T.{level}]": table["g"] == level for name in ("g", "C(g)") for level in "vw"},

@@ -3,7 +3,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -110,17 +109,6 @@ def test_integer_weights_are_as_good_as_rows_repeated(world, rule_name):
     np.testing.assert_allclose(weighted.params, repeated.params, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=1e-6)
     assert weighted.llf == pytest.approx(repeated.llf, rel=1e-11)
-
-
-def test_rows_of_weight_zero_change_nothing(world):
-    made = world("max", 300)
-    strange = made.data.iloc[:50].assign(outcome=lambda rows: 40.0 * rows["outcome"] + 100.0)
-    joined = pd.concat([made.data, strange], ignore_index=True)
-    weights = np.concatenate([np.ones(300), np.zeros(50)])
-    plain, padded = made.fit(), made.fit(joined, weights=weights)
-    np.testing.assert_allclose(plain.params, padded.params, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(plain.bse, padded.bse, rtol=1e-6)
-    assert plain.llf == pytest.approx(padded.llf, rel=1e-10)
 
 
 def test_a_start_on_a_sample_ends_where_a_start_on_all_rows_ends(world):
