@@ -24,6 +24,7 @@ FOUND = (
     Spec(noise="types by z", scale="common", panel="people", formula="prices", n_rows=240, seed=48),
     Spec(formula="intercept", table="dict", n_rows=60, seed=5),
     Spec(index="unknown", alternatives="3", shared="slope", n_rows=240, seed=20),
+    Spec(alternatives="3", noise="shock fixed", panel="people", n_rows=120, seed=907508879),
     Spec(alternatives="3", noise="correlated fixed", offset="column", response="log1p",
          weights="probability", errors="robust", n_rows=120, seed=1252811081),
 )  # fmt: skip

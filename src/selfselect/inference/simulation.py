@@ -99,13 +99,11 @@ def draw_outcomes(
     normal : (n, n_noises) standard normal numbers to make it of.
     times : how often each row is drawn, where noises are independent: outcomes are (times, n, k).
     """
-    likelihood, layout = problem.likelihood, problem.layout
+    likelihood = problem.likelihood
     if normal is not None:
         noise = likelihood.noise_of(natural, normal)
     if noise is None:
-        extras = natural[int(layout.starts[-1]) :][: layout.n_noise_extras]
-        h, labels = natural[layout.inverse_scale_positions], problem.equations.alternatives
-        noise = problem.noise.draw_standard(len(rows) * (times or 1), extras, h, labels, rng)
+        noise = likelihood.draw_noise(natural, len(rows) * (times or 1), rng)
     if times is not None:
         noise = noise.reshape(times, len(rows), -1)
     return likelihood.draw(natural, rows, noise, rng)

@@ -439,6 +439,13 @@ class Likelihood(ABC):
         extras = natural[first : first + layout.n_noise_extras]
         return self.problem.noise.from_normal(normal, extras, h)
 
+    def draw_noise(self, natural: Array, n_rows: int, rng: Generator) -> Array:
+        """Draw noise (n, n_noises), in units of the scales, of which nothing is shared."""
+        problem, layout = self.problem, self.problem.layout
+        extras = natural[int(layout.starts[-1]) :][: layout.n_noise_extras]
+        h, labels = natural[layout.inverse_scale_positions], problem.equations.alternatives
+        return problem.noise.draw_standard(n_rows, extras, h, labels, rng)
+
     def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
         """Draw outcomes of the model, to be recorded as those of the rows were.
 

@@ -246,6 +246,10 @@ class Mixed(Likelihood):
         del natural
         return normal
 
+    def draw_noise(self, natural: Array, n_rows: int, rng: Generator) -> Array:
+        # What people share is drawn with the outcomes, once.
+        return self.noise_of(natural, rng.standard_normal((n_rows, len(self.problem.layout.sizes))))
+
     def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Latent:
         # The rows of a person share what is drawn.
         recorded = rows
